@@ -1,0 +1,15 @@
+//! When a request may go: the line and the clock of one (policy, client id).
+//!
+//! A [`Lane`] is a pure state machine. It reads no clock and does no I/O: every operation takes
+//! `now`, and says what to do and when the lane opens next. All times are integer microseconds
+//! on one clock, whichever the store uses.
+
+mod lane;
+mod line;
+mod types;
+
+pub use lane::{Lane, Last};
+pub use types::{
+    Evidence, Grant, Head, LOOKAHEAD, Look, Micros, Operation, Outcome, Owner, Pace, Revision, Take,
+    Ticket, Verdict, Waiting,
+};
