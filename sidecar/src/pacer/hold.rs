@@ -1,0 +1,208 @@
+//! One held call, from its arrival to its turn.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::{sleep_until, timeout};
+use turnstone_lane::{Grant, Micros, Operation, Outcome, Take, Ticket, Verdict, Waiting};
+
+use super::Pacer;
+use super::seat::{Fate, Seat};
+use crate::policy::{LaneKey, span};
+
+const FIRST_BACKOFF: Duration = Duration::from_millis(50);
+const MAX_BACKOFF: Duration = Duration::from_millis(800);
+/// Between two questions of one ticket: a clock that disagrees must not make it spin.
+const ASK_SPACING: Duration = Duration::from_millis(1);
+
+/// A call for a turn.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub lane: LaneKey,
+    pub ticket: Ticket,
+    /// The arrival stamp that an earlier answer named.
+    pub since: Option<Micros>,
+    /// How long ago the filter first asked.
+    pub age: Duration,
+    /// How long the call may be held.
+    pub wait: Duration,
+}
+
+/// How a held call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// The request may go, now.
+    Granted { turn: i64, waited: Duration },
+    /// Ask again, same ticket.
+    Waiting { since: Option<Micros>, ahead: u64, eta: Duration },
+    /// The request is gone; nobody reads this answer.
+    Left,
+}
+
+/// What is known of a ticket's place.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    since: Option<Micros>,
+    ahead: u64,
+    eta: Duration,
+}
+
+/// The seat of a call; gives it up when the call ends, however that is.
+struct Seated<'a> {
+    pacer: &'a Pacer,
+    seat: Arc<Seat>,
+    lane: &'a LaneKey,
+    sits: Option<Micros>,
+    /// The call was answered for good: nobody will ask for this ticket again.
+    settled: bool,
+}
+
+impl Drop for Seated<'_> {
+    fn drop(&mut self) {
+        self.pacer.house.exit(&self.seat, self.lane, self.sits, !self.settled);
+    }
+}
+
+/// What a granted ticket does next.
+enum Release {
+    Now,
+    TakeAgain,
+    Left,
+}
+
+impl Pacer {
+    /// Holds a call until its turn, or until its wait is over.
+    ///
+    /// Dropping the future keeps the ticket's place for three seconds.
+    pub async fn hold(self: &Arc<Self>, call: Call) -> Held {
+        let seat = self.house.enter(call.ticket);
+        let mut seated = Seated { pacer: self, seat, lane: &call.lane, sits: None, settled: false };
+        let begun = Instant::now();
+        let held = self.hold_seated(&call, begun, &mut seated).await;
+        seated.settled = !matches!(held, Held::Waiting { .. });
+        held
+    }
+
+    async fn hold_seated(self: &Arc<Self>, call: &Call, begun: Instant, seated: &mut Seated<'_>) -> Held {
+        let deadline = begun + call.wait;
+        let mut place = Place { since: call.since.or_else(|| self.arrival(call.age)), ..Place::default() };
+        let mut failures = 0;
+        loop {
+            if self.is_draining() || seated.seat.fate() == Some(Fate::Released) {
+                return place.ask_again();
+            }
+            let sent = Instant::now();
+            let answer = self.take(call, place.since).await;
+            if seated.seat.fate() == Some(Fate::Left) {
+                Box::pin(self.remove(&call.lane, call.ticket, true)).await;
+                return Held::Left;
+            }
+            match answer.as_ref().map(|outcome| outcome.verdict) {
+                Ok(Verdict::Granted(grant)) => match self.release(call, grant, sent, seated).await {
+                    Release::Now => return self.granted(call, &answer, begun),
+                    Release::TakeAgain => self.metrics.renewed(&call.lane),
+                    Release::Left => return Held::Left,
+                },
+                Ok(Verdict::Waiting(waiting)) => {
+                    failures = 0;
+                    place = self.sit(call, waiting, &answer, seated);
+                    if self.wait(call, place.ahead, sent, deadline, &seated.seat).await.is_err() {
+                        return place.ask_again();
+                    }
+                }
+                Ok(Verdict::Changed | Verdict::Unchanged) | Err(_) => {
+                    failures += 1;
+                    let pause = backoff(failures).min(deadline.saturating_duration_since(Instant::now()));
+                    let _ = timeout(pause, seated.seat.roused()).await;
+                    if Instant::now() >= deadline {
+                        return place.ask_again();
+                    }
+                }
+            }
+        }
+    }
+
+    async fn take(self: &Arc<Self>, call: &Call, since: Option<Micros>) -> Result<Outcome, crate::store::StoreError> {
+        let evidence = self.house.evidence(&call.lane, Instant::now());
+        let take = Take { ticket: call.ticket, owner: self.me, since, evidence };
+        self.operate(&call.lane, Operation::Take(take)).await
+    }
+
+    /// Waits for the turn to start. A turn that took too long to get here is not used.
+    async fn release(self: &Arc<Self>, call: &Call, grant: Grant, sent: Instant, seated: &Seated<'_>) -> Release {
+        let start = Instant::now() + span(grant.start_in);
+        while Instant::now() < start && seated.seat.fate().is_none() {
+            let _ = tokio::time::timeout_at(start.into(), seated.seat.roused()).await;
+        }
+        if seated.seat.fate() == Some(Fate::Left) {
+            Box::pin(self.remove(&call.lane, call.ticket, true)).await;
+            return Release::Left;
+        }
+        let settle = span(self.rules_or_hold(&call.lane).pace.settle);
+        let window = sent + span(grant.start_in) + settle / 2;
+        if Instant::now() < window { Release::Now } else { Release::TakeAgain }
+    }
+
+    fn granted(&self, call: &Call, answer: &Result<Outcome, crate::store::StoreError>, begun: Instant) -> Held {
+        let turn = answer.as_ref().map_or(0, |outcome| outcome.look.revision);
+        let waited = begun.elapsed();
+        self.metrics.granted(&call.lane, waited + call.age);
+        Held::Granted { turn, waited }
+    }
+
+    fn sit(
+        &self,
+        call: &Call,
+        waiting: Waiting,
+        answer: &Result<Outcome, crate::store::StoreError>,
+        seated: &mut Seated<'_>,
+    ) -> Place {
+        if seated.sits.is_none() {
+            self.house.sit(&call.lane, waiting.since, &seated.seat);
+            seated.sits = Some(waiting.since);
+        }
+        let opens_in = answer.as_ref().map_or(0, |outcome| outcome.look.opens_in.max(0));
+        let ahead = i64::try_from(waiting.ahead).unwrap_or(i64::MAX);
+        let interval = self.rules_or_hold(&call.lane).pace.interval;
+        let eta = span(opens_in.saturating_add(ahead.saturating_mul(interval)));
+        Place { since: Some(waiting.since), ahead: waiting.ahead, eta }
+    }
+
+    /// Sleeps until this ticket should ask; an error: the wait is over, or the seat is.
+    async fn wait(&self, call: &Call, ahead: u64, asked: Instant, deadline: Instant, seat: &Seat) -> Result<(), ()> {
+        loop {
+            match seat.fate() {
+                Some(Fate::Left) => return Ok(()),
+                Some(Fate::Released) => return Err(()),
+                None => {}
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return Err(());
+            }
+            let pace = self.rules_or_hold(&call.lane).pace;
+            let ask_at = self.house.ask_at(&call.lane, call.ticket, ahead, now, pace);
+            let ask_at = ask_at.map(|at| at.max(asked + ASK_SPACING));
+            if ask_at.is_some_and(|at| at <= now) {
+                return Ok(());
+            }
+            let until = ask_at.map_or(deadline, |at| at.min(deadline));
+            tokio::select! {
+                () = sleep_until(until.into()) => {}
+                () = seat.roused() => {}
+            }
+        }
+    }
+}
+
+impl Place {
+    fn ask_again(self) -> Held {
+        Held::Waiting { since: self.since, ahead: self.ahead, eta: self.eta }
+    }
+}
+
+/// Doubles up to a cap, and scatters by a half.
+pub(super) fn backoff(failures: u32) -> Duration {
+    let doubled = FIRST_BACKOFF.saturating_mul(1 << failures.min(6)).min(MAX_BACKOFF);
+    doubled.mul_f64(rand::random_range(0.5..1.0))
+}

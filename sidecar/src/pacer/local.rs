@@ -1,0 +1,194 @@
+//! What this process knows of one lane: who waits here, and when to ask next. Pure: `now` is an argument.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use turnstone_lane::{Evidence, Head, LOOKAHEAD, Look, Micros, Owner, Pace, Revision, Ticket};
+
+use super::seat::Seat;
+use crate::policy::{micros, span};
+
+/// Asking this long before the lane opens lets the store grant early, and the hold end on time.
+const ASK_EARLY: Duration = Duration::from_micros(LOOKAHEAD as u64 * 8 / 10);
+/// A head that is this late may be dead, and a message about a new head may be lost.
+const GRACE: Duration = Duration::from_millis(500);
+/// A head that does not show up for this long after the first complaint is evicted.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// One lane as this process sees it.
+#[derive(Debug, Default)]
+pub(super) struct LocalLane {
+    seats: BTreeMap<(Micros, Ticket), Arc<Seat>>,
+    known: Option<Known>,
+    head: Option<Head>,
+    suspect: Option<(Ticket, Instant)>,
+}
+
+/// The last grant by this process' monotonic clock: never earlier than it really was.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    revision: Revision,
+    bound: Option<Instant>,
+    /// A pause: the lane opens no earlier, whatever the interval says.
+    closed_until: Option<Instant>,
+}
+
+/// What to do about a head of another process that is overdue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Complaint {
+    Nudge(Head),
+    Evict(Head),
+}
+
+impl LocalLane {
+    /// Learns how the lane stands, from a reply or a wake that came in at `received`.
+    pub fn learn(&mut self, look: &Look, received: Instant, pace: Pace) {
+        let bound = look.bound_in.and_then(|bound_in| shifted(received, bound_in));
+        let free_in = look.bound_in.map_or(0, |bound_in| bound_in + pace.interval);
+        let paused = look.opens_in > free_in.max(0);
+        let closed_until = paused.then(|| received + span(look.opens_in));
+        let new = Known { revision: look.revision, bound, closed_until };
+        match &mut self.known {
+            Some(known) if known.revision > new.revision => return,
+            Some(known) if known.revision == new.revision => {
+                known.bound = known.bound.zip(new.bound).map(|(a, b)| a.min(b));
+                known.closed_until = closed_until;
+            }
+            known => *known = Some(new),
+        }
+        self.head = look.head;
+    }
+
+    /// A ticket waits here now.
+    pub fn seat(&mut self, since: Micros, seat: &Arc<Seat>) {
+        self.seats.insert((since, seat.ticket), Arc::clone(seat));
+    }
+
+    /// A ticket waits here no more; the first of those that remain takes over the timer.
+    pub fn unseat(&mut self, since: Micros, ticket: Ticket) {
+        self.seats.remove(&(since, ticket));
+        self.rouse_first();
+    }
+
+    pub fn rouse_first(&self) {
+        if let Some(first) = self.seats.values().next() {
+            first.rouse();
+        }
+    }
+
+    /// What this process can swear about the last grant.
+    pub fn evidence(&self, now: Instant) -> Option<Evidence> {
+        let known = self.known?;
+        let bound = known.bound?;
+        let age = micros(now.saturating_duration_since(bound))
+            - micros(bound.saturating_duration_since(now));
+        Some(Evidence { revision: known.revision, age })
+    }
+
+    /// When this ticket should ask; `None`: another one here does so before.
+    pub fn ask_at(&self, ticket: Ticket, ahead: u64, now: Instant, pace: Pace) -> Option<Instant> {
+        let opens = self.opens_at(now, pace);
+        if self.head.is_some_and(|head| head.ticket == ticket) {
+            return Some(earlier(opens, ASK_EARLY));
+        }
+        let first = self.seats.keys().next().is_some_and(|(_, first)| *first == ticket);
+        first.then(|| {
+            let intervals = u32::try_from(ahead).unwrap_or(u32::MAX);
+            let expected = opens.checked_add(span(pace.interval).saturating_mul(intervals));
+            let overdue = opens + GRACE.min(span(pace.interval) / 2);
+            expected.map_or(overdue, |expected| earlier(expected, ASK_EARLY).min(overdue))
+        })
+    }
+
+    /// Looks at a head of another process after `look` found this lane open and nobody going.
+    pub fn complain(&mut self, look: &Look, me: Owner, now: Instant) -> Option<Complaint> {
+        let overdue = look.opens_in < -micros(GRACE) / 2;
+        let Some(head) = look.head.filter(|head| overdue && head.owner != me) else {
+            self.suspect = None;
+            return None;
+        };
+        match self.suspect {
+            Some((ticket, at)) if ticket == head.ticket => {
+                (now.saturating_duration_since(at) >= PATIENCE).then_some(Complaint::Evict(head))
+            }
+            _ => {
+                self.suspect = Some((head.ticket, now));
+                Some(Complaint::Nudge(head))
+            }
+        }
+    }
+
+    /// Nobody waits here, and what is known delays nobody any more.
+    pub fn is_spent(&self, now: Instant, pace: Pace) -> bool {
+        self.seats.is_empty() && self.opens_at(now, pace) + GRACE < now
+    }
+
+    fn opens_at(&self, now: Instant, pace: Pace) -> Instant {
+        let Some(known) = self.known else { return now };
+        let free = known.bound.map(|bound| bound + span(pace.interval));
+        free.max(known.closed_until).unwrap_or(now)
+    }
+}
+
+/// `instant` moved by a signed span; `None` before the clock began.
+fn shifted(instant: Instant, by: Micros) -> Option<Instant> {
+    if by >= 0 { instant.checked_add(span(by)) } else { instant.checked_sub(span(-by)) }
+}
+
+fn earlier(instant: Instant, by: Duration) -> Instant {
+    instant.checked_sub(by).unwrap_or(instant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACE: Pace = Pace { interval: 5_000_000, settle: 250_000 };
+
+    fn ticket(n: u128) -> Ticket {
+        Ticket::new(n).unwrap()
+    }
+
+    fn look(revision: Revision, bound_in: Micros, head: Option<Head>) -> Look {
+        let opens_in = bound_in + PACE.interval;
+        Look { revision, bound_in: Some(bound_in), opens_in, head, waiting: 1 }
+    }
+
+    #[test]
+    fn of_one_revision_the_earliest_bound_counts_and_an_old_one_is_ignored() {
+        let (mut lane, t) = (LocalLane::default(), Instant::now());
+        lane.learn(&look(7, 250_000, None), t, PACE);
+        lane.learn(&look(7, 100_000, None), t, PACE);
+        lane.learn(&look(7, 200_000, None), t, PACE);
+        lane.learn(&look(6, -9_000_000, None), t, PACE);
+        let evidence = lane.evidence(t + Duration::from_secs(1)).unwrap();
+        assert_eq!(evidence, Evidence { revision: 7, age: 900_000 });
+    }
+
+    #[test]
+    fn only_the_first_here_has_a_timer() {
+        let (mut lane, t) = (LocalLane::default(), Instant::now());
+        let head = Some(Head { ticket: ticket(9), owner: Owner(2) });
+        lane.learn(&look(7, 0, head), t, PACE);
+        for n in [1, 2] {
+            lane.seat(n, &Arc::new(Seat::new(ticket(n as u128))));
+        }
+        let opens = t + span(PACE.interval);
+        assert_eq!(lane.ask_at(ticket(1), 1, t, PACE), Some(opens + GRACE));
+        assert_eq!(lane.ask_at(ticket(2), 2, t, PACE), None);
+        lane.learn(&look(7, 0, Some(Head { ticket: ticket(1), owner: Owner(1) })), t, PACE);
+        assert_eq!(lane.ask_at(ticket(1), 0, t, PACE), Some(opens - ASK_EARLY));
+    }
+
+    #[test]
+    fn a_head_that_stays_away_is_nudged_and_then_evicted() {
+        let (mut lane, t) = (LocalLane::default(), Instant::now());
+        let head = Head { ticket: ticket(9), owner: Owner(2) };
+        let late = look(7, -PACE.interval - 600_000, Some(head));
+        assert_eq!(lane.complain(&late, Owner(1), t), Some(Complaint::Nudge(head)));
+        assert_eq!(lane.complain(&late, Owner(1), t + PATIENCE / 2), None);
+        assert_eq!(lane.complain(&late, Owner(1), t + PATIENCE), Some(Complaint::Evict(head)));
+        assert_eq!(lane.complain(&late, Owner(2), t + PATIENCE), None, "never its own");
+    }
+}

@@ -1,0 +1,301 @@
+//! Holds calls until their turn. The only one that sleeps.
+
+mod hold;
+mod house;
+mod local;
+mod seat;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::RwLock;
+use tokio::sync::mpsc;
+use turnstone_lane::{Head, Look, Micros, Operation, Outcome, Owner, Ticket, Verdict};
+use turnstone_protocol::ClientId;
+
+pub use hold::{Call, Held};
+
+use self::house::{House, Whereabouts};
+use self::local::Complaint;
+use crate::metrics::Metrics;
+use crate::policy::{LaneKey, Policies, Rules, micros};
+use crate::store::{Store, StoreError, Wake};
+
+const SWEEP_EVERY: Duration = Duration::from_millis(500);
+/// A leave is worth some tries; after that the ticket is found by its absence.
+const LEAVE_TRIES: u32 = 8;
+
+/// Decides nothing about when: it asks the store, sleeps, and asks again.
+#[derive(Debug)]
+pub struct Pacer {
+    me: Owner,
+    store: Arc<dyn Store>,
+    policies: RwLock<Arc<Policies>>,
+    house: House,
+    holding: AtomicBool,
+    draining: AtomicBool,
+    pub metrics: Metrics,
+}
+
+impl std::fmt::Debug for dyn Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Store")
+    }
+}
+
+/// The policy is none of ours.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no policy {name:?}; configured are: {known}")]
+pub struct UnknownPolicy {
+    name: String,
+    known: String,
+}
+
+impl Pacer {
+    pub fn new(me: Owner, store: Arc<dyn Store>, policies: Policies) -> Arc<Self> {
+        Arc::new(Self {
+            me,
+            store,
+            policies: RwLock::new(Arc::new(policies)),
+            house: House::default(),
+            holding: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
+            metrics: Metrics::new(),
+        })
+    }
+
+    /// Sweeps and listens for wakes until the process ends.
+    pub fn run(self: &Arc<Self>, wakes: Option<mpsc::Receiver<Wake>>) {
+        let pacer = Arc::clone(self);
+        tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(SWEEP_EVERY);
+            loop {
+                ticks.tick().await;
+                pacer.sweep();
+            }
+        });
+        if let Some(mut wakes) = wakes {
+            let pacer = Arc::clone(self);
+            tokio::spawn(async move {
+                while let Some(wake) = wakes.recv().await {
+                    pacer.woken(&wake);
+                }
+            });
+        }
+    }
+
+    /// The lane of a client, if the policy is known.
+    ///
+    /// # Errors
+    /// It is not; the message names those that are.
+    pub fn lane(&self, policy: &str, client_id: ClientId) -> Result<LaneKey, UnknownPolicy> {
+        let policies = self.policies.read();
+        match policies.get_key_value(policy) {
+            Some((name, _)) => Ok(LaneKey { policy: Arc::clone(name), client_id: Arc::new(client_id) }),
+            None => {
+                let mut known: Vec<&str> = policies.keys().map(AsRef::as_ref).collect();
+                known.sort_unstable();
+                Err(UnknownPolicy { name: policy.to_owned(), known: known.join(", ") })
+            }
+        }
+    }
+
+    /// Replaces all policies; every timer is set anew under the new intervals.
+    pub fn reload(&self, policies: Policies) {
+        *self.policies.write() = Arc::new(policies);
+        self.house.rouse_all();
+    }
+
+    /// The upstream answered this request `age` before `noticed`.
+    pub async fn answered(self: &Arc<Self>, key: LaneKey, ticket: Ticket, age: Duration, noticed: Instant) {
+        let age = micros(age + noticed.elapsed());
+        // A lost answer costs one settle at most: not worth a second try.
+        let _ = self.operate(&key, Operation::Answered { ticket, age }).await;
+    }
+
+    /// The request is gone; `unsent`: it certainly never went out.
+    pub async fn leave(self: &Arc<Self>, key: LaneKey, ticket: Ticket, unsent: bool) {
+        self.house.leave(ticket);
+        self.metrics.left(&key);
+        self.remove(&key, ticket, unsent).await;
+    }
+
+    /// How a lane stands.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn look(self: &Arc<Self>, key: &LaneKey) -> Result<Look, StoreError> {
+        self.operate(key, Operation::Look).await.map(|outcome| outcome.look)
+    }
+
+    /// Closes a lane for a while, on the store's clock; zero opens it.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn pause(self: &Arc<Self>, key: &LaneKey, time: Duration) -> Result<Look, StoreError> {
+        self.operate(key, Operation::Look).await?;
+        let operation = match self.store.clock_at(Instant::now()) {
+            Some(now) if !time.is_zero() => Operation::Pause { until: now + micros(time) },
+            _ => Operation::Resume,
+        };
+        self.operate(key, operation).await.map(|outcome| outcome.look)
+    }
+
+    /// Every held call is told to ask again; later ones too.
+    pub fn drain(&self) -> usize {
+        self.draining.store(true, Ordering::Release);
+        self.house.release_all()
+    }
+
+    /// The store does not answer: everything is held.
+    pub fn is_holding(&self) -> bool {
+        self.holding.load(Ordering::Acquire)
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// Calls held at this moment.
+    pub fn held(&self) -> usize {
+        self.house.held()
+    }
+
+    fn rules(&self, key: &LaneKey) -> Option<Rules> {
+        self.policies.read().get(&key.policy).map(|policy| policy.rules(&key.client_id))
+    }
+
+    /// The rules of a lane; of a policy that a reload removed, the strictest there are.
+    fn rules_or_hold(&self, key: &LaneKey) -> Rules {
+        self.rules(key).unwrap_or(Rules {
+            pace: turnstone_lane::Pace { interval: micros(Duration::from_secs(60)), settle: 250_000 },
+            idle_ttl: crate::policy::DEFAULT_IDLE_TTL,
+        })
+    }
+
+    /// One operation on the store: learns from the answer, and tells a new head.
+    async fn operate(self: &Arc<Self>, key: &LaneKey, operation: Operation) -> Result<Outcome, StoreError> {
+        let rules = self.rules_or_hold(key);
+        let begun = Instant::now();
+        let result = self.store.apply(key, operation, rules).await;
+        self.metrics.store_call(begun.elapsed(), result.is_ok());
+        self.notice_health(result.as_ref().err());
+        let outcome = result?;
+        self.house.learn(key, &outcome.look, Instant::now(), rules.pace);
+        match outcome.verdict {
+            Verdict::Granted(_) | Verdict::Changed => self.tell_head(key, &outcome.look),
+            Verdict::Waiting(_) => self.mind_the_head(key, &outcome.look),
+            Verdict::Unchanged => {}
+        }
+        Ok(outcome)
+    }
+
+    /// Says once that everything is held, and once that it goes on.
+    fn notice_health(&self, error: Option<&StoreError>) {
+        let was_holding = self.holding.swap(error.is_some(), Ordering::AcqRel);
+        self.metrics.holding(error.is_some());
+        match error {
+            Some(error) if !was_holding => tracing::warn!(%error, "holding: the store does not answer"),
+            None if was_holding => tracing::info!("the store answers again: the lines move on"),
+            Some(_) | None => {}
+        }
+    }
+
+    fn tell_head(self: &Arc<Self>, key: &LaneKey, look: &Look) {
+        match look.head {
+            Some(head) if head.owner == self.me => self.rouse(key, head.ticket),
+            Some(head) => self.wake(key, head, look),
+            None => {}
+        }
+    }
+
+    /// Behind an overdue head: it is ours and forgotten, or another's and perhaps dead.
+    fn mind_the_head(self: &Arc<Self>, key: &LaneKey, look: &Look) {
+        if let Some(head) = look.head.filter(|head| head.owner == self.me) {
+            self.rouse(key, head.ticket);
+        }
+        match self.house.complain(key, look, self.me, Instant::now()) {
+            Some(Complaint::Nudge(head)) => self.wake(key, head, look),
+            Some(Complaint::Evict(head)) => self.evict(key, head),
+            None => {}
+        }
+    }
+
+    fn evict(self: &Arc<Self>, key: &LaneKey, head: Head) {
+        let (pacer, key) = (Arc::clone(self), key.clone());
+        tokio::spawn(async move {
+            let evict = Operation::Evict { owner: head.owner, head: head.ticket };
+            let evicted = Box::pin(pacer.operate(&key, evict)).await;
+            if evicted.is_ok_and(|outcome| outcome.verdict == Verdict::Changed) {
+                pacer.metrics.evicted(&key);
+                tracing::warn!(policy = %key.policy, owner = %head.owner, "skipped the waiters of a sidecar that does not show up");
+            }
+        });
+    }
+
+    fn rouse(self: &Arc<Self>, key: &LaneKey, ticket: Ticket) {
+        match self.house.rouse(ticket) {
+            Whereabouts::Held | Whereabouts::Expected => {}
+            Whereabouts::Ghost => {
+                self.metrics.ghost(key);
+                self.remove_later(key.clone(), ticket);
+            }
+        }
+    }
+
+    fn wake(self: &Arc<Self>, key: &LaneKey, head: Head, look: &Look) {
+        let wake = Wake {
+            lane: key.clone(),
+            ticket: head.ticket,
+            revision: look.revision,
+            bound_in: look.bound_in,
+            opens_in: look.opens_in,
+        };
+        let pacer = Arc::clone(self);
+        tokio::spawn(async move {
+            pacer.metrics.wake_sent();
+            // A lost wake is made good by the timer of whoever waits.
+            let _ = pacer.store.wake(head.owner, wake).await;
+        });
+    }
+
+    fn woken(self: &Arc<Self>, wake: &Wake) {
+        self.metrics.wake_received();
+        let head = Some(Head { ticket: wake.ticket, owner: self.me });
+        let Wake { lane, revision, bound_in, opens_in, .. } = wake;
+        let look = Look { revision: *revision, bound_in: *bound_in, opens_in: *opens_in, head, waiting: 1 };
+        if let Some(rules) = self.rules(lane) {
+            self.house.learn(lane, &look, Instant::now(), rules.pace);
+            self.rouse(lane, wake.ticket);
+        }
+    }
+
+    fn remove_later(self: &Arc<Self>, key: LaneKey, ticket: Ticket) {
+        let pacer = Arc::clone(self);
+        tokio::spawn(async move { Box::pin(pacer.remove(&key, ticket, false)).await });
+    }
+
+    async fn remove(self: &Arc<Self>, key: &LaneKey, ticket: Ticket, unsent: bool) {
+        for again in 0..LEAVE_TRIES {
+            if self.operate(key, Operation::Leave { ticket, unsent }).await.is_ok() {
+                return;
+            }
+            tokio::time::sleep(hold::backoff(again)).await;
+        }
+    }
+
+    fn sweep(self: &Arc<Self>) {
+        for (key, ticket) in self.house.sweep(Instant::now(), |key| self.rules(key)) {
+            self.metrics.detached(&key);
+            self.remove_later(key, ticket);
+        }
+        self.store.sweep(&|key| self.rules(key));
+        self.metrics.held(self.held());
+    }
+
+    fn arrival(&self, age: Duration) -> Option<Micros> {
+        let now = Instant::now();
+        self.store.clock_at(now).map(|reading| reading - micros(age))
+    }
+}

@@ -1,0 +1,2 @@
+-- Changes nothing.
+return changed(false)
