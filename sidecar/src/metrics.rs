@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -14,6 +14,18 @@ use crate::policy::LaneKey;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PolicyLabel {
     policy: String,
+}
+
+/// Why a call was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub(crate) enum Refusal {
+    Malformed,
+    UnknownPolicy,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RefusalLabel {
+    reason: Refusal,
 }
 
 type PerPolicy = Family<PolicyLabel, Counter>;
@@ -36,7 +48,7 @@ pub struct Metrics {
     wakes_received: Counter,
     held: Gauge,
     holding: Gauge,
-    refused: Counter,
+    refused: Family<RefusalLabel, Counter>,
 }
 
 impl Metrics {
@@ -56,7 +68,7 @@ impl Metrics {
             wakes_received: Counter::default(),
             held: Gauge::default(),
             holding: Gauge::default(),
-            refused: Counter::default(),
+            refused: Family::default(),
         };
         metrics.register();
         metrics
@@ -77,7 +89,7 @@ impl Metrics {
         registry.register("wakes_received", "Hints from other sidecars", self.wakes_received.clone());
         registry.register("held", "Calls held now", self.held.clone());
         registry.register("holding", "1 while the store does not answer", self.holding.clone());
-        registry.register("refused", "Calls refused: malformed, or of an unknown policy", self.refused.clone());
+        registry.register("refused", "Calls that got no turn because asking again would not help", self.refused.clone());
     }
 
     /// The Prometheus text exposition.
@@ -136,8 +148,8 @@ impl Metrics {
         self.holding.set(holding.into());
     }
 
-    pub(crate) fn refused(&self) {
-        self.refused.inc();
+    pub(crate) fn refused(&self, reason: Refusal) {
+        self.refused.get_or_create(&RefusalLabel { reason }).inc();
     }
 }
 

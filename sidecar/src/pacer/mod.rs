@@ -1,5 +1,6 @@
 //! Holds calls until their turn. The only one that sleeps.
 
+mod head;
 mod hold;
 mod house;
 mod local;
@@ -11,17 +12,18 @@ use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use tokio::sync::mpsc;
-use turnstone_lane::{Head, Look, Micros, Operation, Outcome, Owner, Ticket, Verdict};
+use turnstone_lane::{Look, Micros, Operation, Outcome, Owner, Ticket, Verdict};
 use turnstone_protocol::ClientId;
 
 pub use hold::{Call, Held};
 
-use self::house::{House, Whereabouts};
-use self::local::Complaint;
+use self::house::House;
 use crate::metrics::Metrics;
 use crate::policy::{LaneKey, Policies, Rules, micros};
 use crate::store::{Store, StoreError, Wake};
 
+/// How often an idle process reads the store's clock, and notices that the store is away or back.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
 /// A leave is worth some tries; after that the ticket is found by its absence.
 const LEAVE_TRIES: u32 = 8;
@@ -73,6 +75,13 @@ impl Pacer {
             loop {
                 ticks.tick().await;
                 pacer.sweep();
+            }
+        });
+        let pacer = Arc::clone(self);
+        tokio::spawn(async move {
+            loop {
+                pacer.probe().await;
+                tokio::time::sleep(PROBE_EVERY).await;
             }
         });
         if let Some(mut wakes) = wakes {
@@ -191,6 +200,14 @@ impl Pacer {
         Ok(outcome)
     }
 
+    /// Looks at a lane that nobody uses.
+    async fn probe(&self) {
+        let Some(client_id) = ClientId::new("probe") else { return };
+        let lane = LaneKey { policy: "".into(), client_id: Arc::new(client_id) };
+        let result = self.store.apply(&lane, Operation::Look, self.rules_or_hold(&lane)).await;
+        self.notice_health(result.as_ref().err());
+    }
+
     /// Says once that everything is held, and once that it goes on.
     fn notice_health(&self, error: Option<&StoreError>) {
         let was_holding = self.holding.swap(error.is_some(), Ordering::AcqRel);
@@ -202,76 +219,7 @@ impl Pacer {
         }
     }
 
-    fn tell_head(self: &Arc<Self>, key: &LaneKey, look: &Look) {
-        match look.head {
-            Some(head) if head.owner == self.me => self.rouse(key, head.ticket),
-            Some(head) => self.wake(key, head, look),
-            None => {}
-        }
-    }
-
-    /// Behind an overdue head: it is ours and forgotten, or another's and perhaps dead.
-    fn mind_the_head(self: &Arc<Self>, key: &LaneKey, look: &Look) {
-        if let Some(head) = look.head.filter(|head| head.owner == self.me) {
-            self.rouse(key, head.ticket);
-        }
-        match self.house.complain(key, look, self.me, Instant::now()) {
-            Some(Complaint::Nudge(head)) => self.wake(key, head, look),
-            Some(Complaint::Evict(head)) => self.evict(key, head),
-            None => {}
-        }
-    }
-
-    fn evict(self: &Arc<Self>, key: &LaneKey, head: Head) {
-        let (pacer, key) = (Arc::clone(self), key.clone());
-        tokio::spawn(async move {
-            let evict = Operation::Evict { owner: head.owner, head: head.ticket };
-            let evicted = Box::pin(pacer.operate(&key, evict)).await;
-            if evicted.is_ok_and(|outcome| outcome.verdict == Verdict::Changed) {
-                pacer.metrics.evicted(&key);
-                tracing::warn!(policy = %key.policy, owner = %head.owner, "skipped the waiters of a sidecar that does not show up");
-            }
-        });
-    }
-
-    fn rouse(self: &Arc<Self>, key: &LaneKey, ticket: Ticket) {
-        match self.house.rouse(ticket) {
-            Whereabouts::Held | Whereabouts::Expected => {}
-            Whereabouts::Ghost => {
-                self.metrics.ghost(key);
-                self.remove_later(key.clone(), ticket);
-            }
-        }
-    }
-
-    fn wake(self: &Arc<Self>, key: &LaneKey, head: Head, look: &Look) {
-        let wake = Wake {
-            lane: key.clone(),
-            ticket: head.ticket,
-            revision: look.revision,
-            bound_in: look.bound_in,
-            opens_in: look.opens_in,
-        };
-        let pacer = Arc::clone(self);
-        tokio::spawn(async move {
-            pacer.metrics.wake_sent();
-            // A lost wake is made good by the timer of whoever waits.
-            let _ = pacer.store.wake(head.owner, wake).await;
-        });
-    }
-
-    fn woken(self: &Arc<Self>, wake: &Wake) {
-        self.metrics.wake_received();
-        let head = Some(Head { ticket: wake.ticket, owner: self.me });
-        let Wake { lane, revision, bound_in, opens_in, .. } = wake;
-        let look = Look { revision: *revision, bound_in: *bound_in, opens_in: *opens_in, head, waiting: 1 };
-        if let Some(rules) = self.rules(lane) {
-            self.house.learn(lane, &look, Instant::now(), rules.pace);
-            self.rouse(lane, wake.ticket);
-        }
-    }
-
-    fn remove_later(self: &Arc<Self>, key: LaneKey, ticket: Ticket) {
+    pub(super) fn remove_later(self: &Arc<Self>, key: LaneKey, ticket: Ticket) {
         let pacer = Arc::clone(self);
         tokio::spawn(async move { Box::pin(pacer.remove(&key, ticket, false)).await });
     }
