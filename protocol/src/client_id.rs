@@ -8,9 +8,9 @@ use sha2::{Digest, Sha256};
 /// Ids above this many bytes are replaced by a digest, so that no id can burden the schedule.
 const MAX_BYTES: usize = 512;
 
-/// A client id: never empty, at most 512 bytes of UTF-8.
+/// A client id: at most 512 bytes of UTF-8; the empty one stands for requests that name nobody.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(from = "String", into = "String")]
 pub struct ClientId(String);
 
 impl ClientId {
@@ -21,6 +21,11 @@ impl ClientId {
             1..=MAX_BYTES => Some(Self(text.to_owned())),
             _ => Some(Self(format!("sha256:{}", hex(&Sha256::digest(text.as_bytes()))))),
         }
+    }
+
+    /// The id of the lane that all requests without an id share. No client can bear it.
+    pub const fn missing() -> Self {
+        Self(String::new())
     }
 
     pub fn as_str(&self) -> &str {
@@ -40,11 +45,9 @@ impl From<ClientId> for String {
     }
 }
 
-impl TryFrom<String> for ClientId {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        Self::new(&text).ok_or("a client id is not empty")
+impl From<String> for ClientId {
+    fn from(text: String) -> Self {
+        Self::new(&text).unwrap_or(Self::missing())
     }
 }
 
@@ -59,7 +62,7 @@ mod tests {
     #[test]
     fn an_empty_id_names_nobody() {
         assert_eq!(ClientId::new(""), None);
-        assert!(serde_json::from_str::<ClientId>("\"\"").is_err());
+        assert_eq!(serde_json::from_str::<ClientId>("\"\"").unwrap(), ClientId::missing());
     }
 
     #[test]

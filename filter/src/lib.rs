@@ -1,0 +1,18 @@
+//! Envoy side: find the client id, ask, hold, let go.
+//!
+//! Everything but the shell is pure: host callbacks come in as events with `now`, and what to do
+//! comes out as actions. Nothing here may panic: a trap loses every held request of a worker.
+
+pub mod action;
+pub mod backoff;
+pub mod config;
+pub mod head;
+mod outbox;
+pub mod request;
+pub mod scan;
+#[cfg(target_arch = "wasm32")]
+mod shell;
+pub mod worker;
+
+/// An instant or a span on the monotonic clock, in microseconds.
+pub type Micros = u64;
