@@ -94,7 +94,7 @@ impl Config {
     /// Anything is wrong; all faults are named with their place.
     pub fn parse(text: &[u8]) -> Result<Self, Faults> {
         let mut faults = Vec::new();
-        let value = serde_json::from_slice(text).unwrap_or(Value::Null);
+        let value = serde_json::from_slice(text).map_err(|error| Faults(vec![format!("it is no JSON ({error}); give it as a google.protobuf.StringValue")]))?;
         let config = Section::new("", value, &mut faults).map(Self::read);
         match config {
             Some(config) if faults.is_empty() => Ok(config),
