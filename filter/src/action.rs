@@ -21,12 +21,27 @@ pub enum Action {
     /// Remove these request headers.
     Strip(Vec<String>),
     /// Call the sidecar for a turn of this stream.
-    Ask { stream: Stream, body: Vec<u8>, trace: Vec<(&'static str, String)> },
+    Ask {
+        stream: Stream,
+        body: Vec<u8>,
+        trace: Vec<(&'static str, String)>,
+    },
     /// Let the request go; `None`: unpaced, as the operator wished.
-    Release { stream: Stream, turn: Option<i64>, waited: Micros },
-    Refuse { stream: Stream, refusal: Refusal },
+    Release {
+        stream: Stream,
+        turn: Option<i64>,
+        waited: Micros,
+    },
+    Refuse {
+        stream: Stream,
+        refusal: Refusal,
+    },
     /// Tell the sidecar; what follows the call comes back under the same number.
-    Tell { path: &'static str, body: Vec<u8>, telling: u32 },
+    Tell {
+        path: &'static str,
+        body: Vec<u8>,
+        telling: u32,
+    },
     /// Something should go out now: tick at once.
     Hurry,
     Count(Metric),

@@ -94,7 +94,9 @@ impl Config {
     /// Anything is wrong; all faults are named with their place.
     pub fn parse(text: &[u8]) -> Result<Self, Faults> {
         let mut faults = Vec::new();
-        let value = serde_json::from_slice(text).map_err(|error| Faults(vec![format!("it is no JSON ({error}); give it as a google.protobuf.StringValue")]))?;
+        let value = serde_json::from_slice(text).map_err(|error| {
+            Faults(vec![format!("it is no JSON ({error}); give it as a google.protobuf.StringValue")])
+        })?;
         let config = Section::new("", value, &mut faults).map(Self::read);
         match config {
             Some(config) if faults.is_empty() => Ok(config),
@@ -140,7 +142,8 @@ impl Rule {
             authorities: section.take("authorities").unwrap_or_default(),
             path_prefix: section.take("path_prefix").unwrap_or_default(),
             methods: section.take("methods").unwrap_or_default(),
-            client_id: sources.unwrap_or_else(|| Pointer::parse(DEFAULT_POINTER).map(Source::Json).into_iter().collect()),
+            client_id: sources
+                .unwrap_or_else(|| Pointer::parse(DEFAULT_POINTER).map(Source::Json).into_iter().collect()),
             on_missing: section.take("on_missing").unwrap_or_default(),
         };
         section.finish();
@@ -224,8 +227,17 @@ mod tests {
             {"policy":"","client_id":[{"json":"clientId"}],"on_missing":"drop"},
             {"policy":"a","client_id":[],"path":"/"}, 7, {"policy":"a","client_id":[{"cookie":"x"}]}]}"#;
         let Faults(faults) = Config::parse(text).unwrap_err();
-        for place in ["clutser: ", "fail_open: ", "rules[0].policy: ", "rules[0].client_id: ", "rules[0].on_missing: ",
-                      "rules[1].client_id: ", "rules[1].path: ", "rules[2]: ", "rules[3].client_id: "] {
+        for place in [
+            "clutser: ",
+            "fail_open: ",
+            "rules[0].policy: ",
+            "rules[0].client_id: ",
+            "rules[0].on_missing: ",
+            "rules[1].client_id: ",
+            "rules[1].path: ",
+            "rules[2]: ",
+            "rules[3].client_id: ",
+        ] {
             assert_eq!(faults.iter().filter(|fault| fault.starts_with(place)).count(), 1, "{place} {faults:#?}");
         }
         assert_eq!(faults.len(), 9, "{faults:#?}");

@@ -121,7 +121,11 @@ pub fn trace(head: &Head<'_>) -> Trace {
 /// What the sidecar, or Envoy in its place, said to an ask.
 #[derive(Debug)]
 pub enum Reply<'a> {
-    Sidecar { status: u16, retry_after: Option<String>, body: &'a [u8] },
+    Sidecar {
+        status: u16,
+        retry_after: Option<String>,
+        body: &'a [u8],
+    },
     /// Refused, timed out, reset: the sidecar said nothing.
     Nobody,
 }
@@ -129,7 +133,9 @@ pub enum Reply<'a> {
 /// What follows from a reply.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
-    Release { turn: i64 },
+    Release {
+        turn: i64,
+    },
     AskAgainNow,
     AskAgainLater,
     Refuse(Refusal),

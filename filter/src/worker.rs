@@ -86,7 +86,9 @@ impl Worker {
     pub fn flow(&self, stream: Stream) -> Flow {
         match self.requests.get(&stream) {
             None | Some(Request::Passed { .. }) => Flow::Continue,
-            Some(Request::Reading(_) | Request::Asking { .. } | Request::Backoff { .. } | Request::Refused) => Flow::Hold,
+            Some(Request::Reading(_) | Request::Asking { .. } | Request::Backoff { .. } | Request::Refused) => {
+                Flow::Hold
+            }
         }
     }
 
@@ -207,7 +209,14 @@ impl Worker {
     }
 
     /// The search for the client is over.
-    fn begin(&mut self, stream: Stream, rule: usize, id: Option<ClientId>, trace: Vec<(&'static str, String)>, now: Micros) -> Flow {
+    fn begin(
+        &mut self,
+        stream: Stream,
+        rule: usize,
+        id: Option<ClientId>,
+        trace: Vec<(&'static str, String)>,
+        now: Micros,
+    ) -> Flow {
         let config = Rc::clone(&self.config);
         let Some(rule) = config.rules.get(rule) else { return Flow::Continue };
         if id.is_none() {

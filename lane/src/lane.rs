@@ -2,8 +2,7 @@
 
 use crate::line::Line;
 use crate::types::{
-    Evidence, Grant, LOOKAHEAD, Look, Micros, Operation, Outcome, Owner, Pace, Revision, Take,
-    Ticket, Verdict, Waiting,
+    Evidence, Grant, LOOKAHEAD, Look, Micros, Operation, Outcome, Owner, Pace, Revision, Take, Ticket, Verdict, Waiting,
 };
 
 /// The last grant, as far as it is known.
@@ -139,12 +138,7 @@ impl Lane {
 
     /// By when the upstream has the last request. A caller's monotonic clock beats the wall clock,
     /// and its memory beats a store that lost a write.
-    fn witnessed_bound(
-        &mut self,
-        evidence: Option<Evidence>,
-        now: Micros,
-        pace: Pace,
-    ) -> Option<Micros> {
+    fn witnessed_bound(&mut self, evidence: Option<Evidence>, now: Micros, pace: Pace) -> Option<Micros> {
         let stored = self.bound(now, pace);
         let Some(evidence) = evidence.filter(|evidence| evidence.revision >= self.revision) else {
             return stored;

@@ -10,6 +10,6 @@ mod types;
 
 pub use lane::{Lane, Last};
 pub use types::{
-    Evidence, Grant, Head, LOOKAHEAD, Look, Micros, Operation, Outcome, Owner, Pace, Revision, Take,
-    Ticket, Verdict, Waiting,
+    Evidence, Grant, Head, LOOKAHEAD, Look, Micros, Operation, Outcome, Owner, Pace, Revision, Take, Ticket, Verdict,
+    Waiting,
 };

@@ -30,8 +30,7 @@ impl Line {
 
     /// Removes every ticket of `owner`; how many there were.
     pub fn remove_all(&mut self, owner: Owner) -> usize {
-        let gone: Vec<Ticket> =
-            self.order.iter().filter(|(_, o)| **o == owner).map(|((_, t), _)| *t).collect();
+        let gone: Vec<Ticket> = self.order.iter().filter(|(_, o)| **o == owner).map(|((_, t), _)| *t).collect();
         gone.iter().filter(|ticket| self.remove(**ticket)).count()
     }
 

@@ -109,13 +109,24 @@ pub struct Take {
 pub enum Operation {
     Take(Take),
     /// The upstream answered this ticket's request `age` ago.
-    Answered { ticket: Ticket, age: Micros },
+    Answered {
+        ticket: Ticket,
+        age: Micros,
+    },
     /// The request is gone. `unsent`: it certainly never went to the upstream.
-    Leave { ticket: Ticket, unsent: bool },
+    Leave {
+        ticket: Ticket,
+        unsent: bool,
+    },
     /// The owner of the head does not show up: remove all its tickets, if `head` still leads.
-    Evict { owner: Owner, head: Ticket },
+    Evict {
+        owner: Owner,
+        head: Ticket,
+    },
     /// Grant nothing before this instant.
-    Pause { until: Micros },
+    Pause {
+        until: Micros,
+    },
     Resume,
     Look,
 }

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use turnstone_lane::{
-    LOOKAHEAD, Lane, Micros, Operation, Outcome, Owner, Pace, Take, Ticket, Verdict,
-};
+use turnstone_lane::{LOOKAHEAD, Lane, Micros, Operation, Outcome, Owner, Pace, Take, Ticket, Verdict};
 
 const START: Micros = 1_700_000_000_000_000;
 const PACE: Pace = Pace { interval: 5_000_000, settle: 250_000 };
@@ -207,9 +205,8 @@ fn a_store_that_lost_the_grant_takes_the_callers_word() {
 #[test]
 fn a_waiter_that_comes_back_gets_its_old_place() {
     let mut lane = Lane::unknown(START);
-    let back = |n, since| {
-        Operation::Take(Take { ticket: ticket(n), owner: Owner(1), since: Some(since), evidence: None })
-    };
+    let back =
+        |n, since| Operation::Take(Take { ticket: ticket(n), owner: Owner(1), since: Some(since), evidence: None });
     lane.apply(take(9), START + 10, PACE);
     lane.apply(back(2, START - 50), START + 20, PACE);
     lane.apply(back(1, START - 60), START + 30, PACE);
@@ -219,9 +216,7 @@ fn a_waiter_that_comes_back_gets_its_old_place() {
 #[test]
 fn a_dead_owner_is_evicted_whole_and_only_while_it_leads() {
     let mut lane = Lane::unknown(START);
-    let join = |n, owner| {
-        Operation::Take(Take { ticket: ticket(n), owner: Owner(owner), since: None, evidence: None })
-    };
+    let join = |n, owner| Operation::Take(Take { ticket: ticket(n), owner: Owner(owner), since: None, evidence: None });
     for (n, owner) in [(1, 7), (2, 8), (3, 7)] {
         lane.apply(join(n, owner), START + i64::from(n), PACE);
     }

@@ -9,10 +9,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 use turnstone::config::{Config, Log, Sources, StoreUrl};
+use turnstone::http;
 use turnstone::pacer::Pacer;
 use turnstone::serve::Socket;
 use turnstone::store::{MemoryStore, RedisStore};
-use turnstone::http;
 use turnstone_lane::Owner;
 
 /// Paces requests to a fragile upstream: holds each call of an Envoy until its turn
@@ -48,7 +48,12 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     let config = cli.sources.load()?;
     match cli.command.unwrap_or(Command::Serve) {
         Command::Check => {
-            println!("{} is right: {} policies, store {}", cli.sources.config.display(), config.policies.len(), config.store);
+            println!(
+                "{} is right: {} policies, store {}",
+                cli.sources.config.display(),
+                config.policies.len(),
+                config.store
+            );
             Ok(())
         }
         Command::Serve => {
@@ -76,13 +81,15 @@ async fn serve(sources: &Sources, config: Config) -> anyhow::Result<()> {
     let admin = Socket::open(&config.admin).await?;
     let pacer = start_pacer(&config)?;
 
+    let listen = sockets.iter().map(Socket::address).collect::<Vec<_>>().join(" ");
+    let admin_address = admin.address();
     let (stop, stopped) = watch::channel(false);
     let mut servers = tokio::task::JoinSet::new();
     for socket in sockets {
         servers.spawn(socket.serve(http::calls(Arc::clone(&pacer)), told(stopped.clone())));
     }
     servers.spawn(admin.serve(http::admin(Arc::clone(&pacer)), told(stopped)));
-    tracing::info!(listen = ?config.listen, admin = %config.admin, store = %config.store, "pacing");
+    tracing::info!(%listen, admin = admin_address, store = %config.store, "pacing");
 
     signals.until_stop(|| reload(sources, &pacer)).await;
     let held = pacer.drain();

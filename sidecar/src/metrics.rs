@@ -35,6 +35,7 @@ type Waits = Family<PolicyLabel, Histogram, fn() -> Histogram>;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
+    asked: PerPolicy,
     granted: PerPolicy,
     left: PerPolicy,
     renewed: PerPolicy,
@@ -55,6 +56,7 @@ impl Metrics {
     pub(crate) fn new() -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("turnstone"),
+            asked: PerPolicy::default(),
             granted: PerPolicy::default(),
             left: PerPolicy::default(),
             renewed: PerPolicy::default(),
@@ -76,6 +78,7 @@ impl Metrics {
 
     fn register(&mut self) {
         let registry = &mut self.registry;
+        registry.register("asked", "Calls for a turn that the store answered", self.asked.clone());
         registry.register("granted", "Turns given", self.granted.clone());
         registry.register("left", "Requests that went away before or after their turn", self.left.clone());
         registry.register("renewed", "Grants that came too late to be used and were taken again", self.renewed.clone());
@@ -89,7 +92,11 @@ impl Metrics {
         registry.register("wakes_received", "Hints from other sidecars", self.wakes_received.clone());
         registry.register("held", "Calls held now", self.held.clone());
         registry.register("holding", "1 while the store does not answer", self.holding.clone());
-        registry.register("refused", "Calls that got no turn because asking again would not help", self.refused.clone());
+        registry.register(
+            "refused",
+            "Calls that got no turn because asking again would not help",
+            self.refused.clone(),
+        );
     }
 
     /// The Prometheus text exposition.
@@ -98,6 +105,10 @@ impl Metrics {
         // Writing to a string cannot fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
         text
+    }
+
+    pub(crate) fn asked(&self, lane: &LaneKey) {
+        self.asked.get_or_create(&label(lane)).inc();
     }
 
     pub(crate) fn granted(&self, lane: &LaneKey, waited: Duration) {

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use axum::Router;
@@ -48,11 +49,16 @@ impl Socket {
         }
     }
 
-    /// The port that the system chose, for TCP.
-    pub fn port(&self) -> Option<u16> {
+    /// Where it listens in fact: port 0 has become a real one.
+    pub fn address(&self) -> String {
         match self {
-            Self::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
-            Self::Unix(_) => None,
+            Self::Tcp(listener) => {
+                listener.local_addr().map_or_else(|error| error.to_string(), |address| address.to_string())
+            }
+            Self::Unix(listener) => match listener.local_addr() {
+                Ok(address) => format!("unix:{}", address.as_pathname().unwrap_or(Path::new("")).display()),
+                Err(error) => error.to_string(),
+            },
         }
     }
 

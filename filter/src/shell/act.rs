@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, MapType};
-use turnstone_protocol::{DEFAULT_WAIT_MS, PROBLEM_JSON, SIDECAR_MARK, TURNS_PATH, TURN_HEADER};
+use turnstone_protocol::{DEFAULT_WAIT_MS, PROBLEM_JSON, SIDECAR_MARK, TURN_HEADER, TURNS_PATH};
 
 use crate::Micros;
 use crate::action::Action;

@@ -83,9 +83,8 @@ impl Sources {
             origin: origin.clone(),
             faults: vec![Fault { path: path.to_owned(), message }],
         };
-        let text = std::fs::read_to_string(&self.config).map_err(|error| {
-            refused("the file", format!("{error}; name it by --config or TURNSTONE_CONFIG"))
-        })?;
+        let text = std::fs::read_to_string(&self.config)
+            .map_err(|error| refused("the file", format!("{error}; name it by --config or TURNSTONE_CONFIG")))?;
         let table = text.parse().map_err(|error: toml::de::Error| refused("syntax", error.to_string()))?;
         self.read(table).map_err(|faults| Refused { origin, faults })
     }

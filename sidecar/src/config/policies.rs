@@ -6,9 +6,7 @@ use std::time::Duration;
 use turnstone_protocol::ClientId;
 
 use super::reader::{self, Faults, Section};
-use crate::policy::{
-    DEFAULT_IDLE_TTL, DEFAULT_SETTLE, MIN_INTERVAL, MIN_SETTLE, Policies, Policy,
-};
+use crate::policy::{DEFAULT_IDLE_TTL, DEFAULT_SETTLE, MIN_INTERVAL, MIN_SETTLE, Policies, Policy};
 
 /// Policy names stand in Redis keys and metric labels.
 const MAX_NAME: usize = 64;

@@ -43,9 +43,18 @@ fn every_fault_is_named_with_its_place() {
     )
     .unwrap_err();
     for place in [
-        "listen: ", "admin: ", "store: ", "log: ", "typo: ", "policies.raven.interval: ", "policies.raven.settle: ",
-        "policies.raven.idle: ", "policies.raven.clients.\"a b\": ", "policies.crow.interval: ",
-        "policies.\"a b\": ", "policies.\"a b\".interval: ",
+        "listen: ",
+        "admin: ",
+        "store: ",
+        "log: ",
+        "typo: ",
+        "policies.raven.interval: ",
+        "policies.raven.settle: ",
+        "policies.raven.idle: ",
+        "policies.raven.clients.\"a b\": ",
+        "policies.crow.interval: ",
+        "policies.\"a b\": ",
+        "policies.\"a b\".interval: ",
     ] {
         assert_eq!(faults.iter().filter(|f| f.starts_with(place)).count(), 1, "{place}: {faults:#?}");
     }
@@ -59,7 +68,8 @@ fn no_policy_is_a_fault() {
 
 #[test]
 fn flags_beat_the_file() {
-    let sources = Sources { listen: vec!["127.0.0.1:9".to_owned()], store: Some("redis://h".to_owned()), ..Sources::default() };
+    let sources =
+        Sources { listen: vec!["127.0.0.1:9".to_owned()], store: Some("redis://h".to_owned()), ..Sources::default() };
     let config = sources.read("listen = '127.0.0.1:1'\n[policies.r]\ninterval = '1s'".parse().unwrap()).unwrap();
     assert_eq!(config.listen, [Listen::Tcp("127.0.0.1:9".to_owned())]);
     assert_eq!(config.store, StoreUrl::Redis("redis://h".to_owned()));

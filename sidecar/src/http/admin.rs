@@ -94,9 +94,10 @@ fn health(pacer: &Pacer) -> Health {
 
 fn lane(pacer: &Pacer, which: Which) -> Result<(LaneKey, Duration), Response> {
     let time = Duration::from_secs(which.seconds.into());
-    pacer.lane(&which.policy, which.client_id).map(|key| (key, time)).map_err(|error| {
-        problem("unknown-policy", "Unknown policy", StatusCode::NOT_FOUND, error.to_string())
-    })
+    pacer
+        .lane(&which.policy, which.client_id)
+        .map(|key| (key, time))
+        .map_err(|error| problem("unknown-policy", "Unknown policy", StatusCode::NOT_FOUND, error.to_string()))
 }
 
 fn answer(look: Result<Look, StoreError>) -> Response {

@@ -10,9 +10,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use turnstone_lane::Ticket;
-use turnstone_protocol::{
-    Answer, ClientId, DEFAULT_WAIT_MS, Granted, Leave, TurnReply, TurnRequest, Waiting,
-};
+use turnstone_protocol::{Answer, ClientId, DEFAULT_WAIT_MS, Granted, Leave, TurnReply, TurnRequest, Waiting};
 
 use super::problem;
 use crate::metrics::Refusal;

@@ -87,12 +87,16 @@ impl Pacer {
         let deadline = begun + call.wait;
         let mut place = Place { since: call.since.or_else(|| self.arrival(call.age)), ..Place::default() };
         let mut failures = 0;
+        let mut asked = false;
         loop {
             if self.is_draining() || seated.seat.fate() == Some(Fate::Released) {
                 return place.ask_again();
             }
             let sent = Instant::now();
             let answer = self.take(call, place.since).await;
+            if answer.is_ok() && !std::mem::replace(&mut asked, true) {
+                self.metrics.asked(&call.lane);
+            }
             if seated.seat.fate() == Some(Fate::Left) {
                 Box::pin(self.remove(&call.lane, call.ticket, true)).await;
                 return Held::Left;

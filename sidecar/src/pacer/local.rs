@@ -81,8 +81,7 @@ impl LocalLane {
     pub fn evidence(&self, now: Instant) -> Option<Evidence> {
         let known = self.known?;
         let bound = known.bound?;
-        let age = micros(now.saturating_duration_since(bound))
-            - micros(bound.saturating_duration_since(now));
+        let age = micros(now.saturating_duration_since(bound)) - micros(bound.saturating_duration_since(now));
         Some(Evidence { revision: known.revision, age })
     }
 

@@ -9,8 +9,7 @@ type Fields = (i64, i64, i64, Micros, i64, Option<Micros>, Micros, Option<Vec<u8
 
 /// The store's clock, and the outcome.
 pub(super) fn read(reply: &Value) -> Result<(Micros, Outcome), StoreError> {
-    let fields = Fields::from_redis_value(reply.clone())
-        .map_err(|error| StoreError::Garbled(error.to_string()))?;
+    let fields = Fields::from_redis_value(reply.clone()).map_err(|error| StoreError::Garbled(error.to_string()))?;
     let (verdict, a, b, now, revision, bound_in, opens_in, ticket, owner, waiting) = fields;
     let head = ticket.map(|ticket| head(&ticket, owner.as_deref())).transpose()?;
     let look = Look { revision, bound_in, opens_in, head, waiting };
@@ -29,8 +28,8 @@ fn verdict(code: i64, a: i64, b: i64) -> Result<Verdict, StoreError> {
 
 /// An owner that Redis lost is nobody: eviction and polling do without.
 fn head(ticket: &[u8], owner: Option<&[u8]>) -> Result<Head, StoreError> {
-    let ticket = Ticket::from_bytes(ticket)
-        .ok_or_else(|| StoreError::Garbled(format!("a ticket of {} bytes", ticket.len())))?;
+    let ticket =
+        Ticket::from_bytes(ticket).ok_or_else(|| StoreError::Garbled(format!("a ticket of {} bytes", ticket.len())))?;
     let owner = owner.and_then(|owner| owner.try_into().ok()).map_or(0, u64::from_be_bytes);
     Ok(Head { ticket, owner: Owner(owner) })
 }

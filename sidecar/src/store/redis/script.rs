@@ -31,10 +31,7 @@ impl Source {
 
 macro_rules! source {
     ($name:literal) => {
-        Source::new(concat!(
-            include_str!("../lua/prelude.lua"),
-            include_str!(concat!("../lua/", $name))
-        ))
+        Source::new(concat!(include_str!("../lua/prelude.lua"), include_str!(concat!("../lua/", $name))))
     };
 }
 
@@ -77,13 +74,7 @@ impl Call<'_> {
 }
 
 impl Scripts {
-    pub fn call(
-        &self,
-        lane: &LaneKey,
-        operation: Operation,
-        rules: Rules,
-        now: Option<Micros>,
-    ) -> Call<'_> {
+    pub fn call(&self, lane: &LaneKey, operation: Operation, rules: Rules, now: Option<Micros>) -> Call<'_> {
         let mut arguments = vec![
             optional(now),
             number(rules.pace.interval),

@@ -1,0 +1,136 @@
+//! A real Envoy with the configuration that we ship; only addresses and plugin rules differ.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::process::Process;
+use crate::raven::Raven;
+use crate::sidecar::sum;
+use crate::{parts, until};
+
+/// The rules in the shipped file.
+const SHIPPED_RULES: &str = r#"[
+                        { "policy": "raven", "client_id": [{ "json": "/clientId" }], "on_missing": "shared" }
+                      ]"#;
+
+/// A running Envoy.
+#[derive(Debug)]
+pub struct Envoy {
+    pub process: Process,
+    _dir: TempDir,
+    admin: String,
+    listener: String,
+}
+
+/// What a scenario changes in the shipped file.
+#[derive(Clone, Debug)]
+pub struct Changes<'a> {
+    pub sidecar: &'a Path,
+    /// The plugin's rules as JSON; `None`: as shipped.
+    pub rules: Option<&'a str>,
+    /// Further replacements, each of which must be found.
+    pub replace: &'a [(&'a str, &'a str)],
+    pub workers: u32,
+}
+
+impl Envoy {
+    pub async fn start(raven: &Raven, changes: &Changes<'_>) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let mut process = launch(dir.path(), &config(raven, changes), changes.workers);
+        let begun = Instant::now();
+        loop {
+            process.assert_alive();
+            if let Some((admin, listener)) = addresses(dir.path()).await {
+                let envoy = Self { process, _dir: dir, admin, listener };
+                until("Envoy is ready", Duration::from_secs(20), async || envoy.is_ready().await).await;
+                return envoy;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "did not start:\n{}", process.output());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Starts it where it is expected to refuse; what it said.
+    pub async fn refuse(raven: &Raven, changes: &Changes<'_>) -> String {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let mut process = launch(dir.path(), &config(raven, changes), changes.workers);
+        let begun = Instant::now();
+        while process.ended().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it started:\n{}", process.output());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        process.output()
+    }
+
+    /// `host:port` where penguin calls.
+    pub fn address(&self) -> &str {
+        &self.listener
+    }
+
+    /// A metric by its Prometheus name, over all labels.
+    pub async fn counter(&self, name: &str) -> u64 {
+        sum(&get(&self.admin, "/stats/prometheus").await.unwrap_or_default(), name)
+    }
+
+    /// A statistic by its Envoy name.
+    pub async fn stat(&self, name: &str) -> u64 {
+        let stats = get(&self.admin, &format!("/stats?filter=^{name}$")).await.expect("Envoy answers");
+        stats
+            .trim()
+            .rsplit(": ")
+            .next()
+            .and_then(|value| value.parse().ok())
+            .unwrap_or_else(|| panic!("no {name}: {stats}"))
+    }
+
+    async fn is_ready(&self) -> bool {
+        get(&self.admin, "/ready").await.is_some_and(|answer| answer.starts_with("LIVE"))
+    }
+}
+
+fn launch(dir: &Path, config: &str, workers: u32) -> Process {
+    let file = dir.join("envoy.yaml");
+    std::fs::write(&file, config).expect("a writable folder");
+    let mut command = Command::new(parts::envoy());
+    command.args(["--disable-hot-restart", "--log-level", "warning", "--concurrency", &workers.to_string(), "-c"]);
+    command.arg(&file).arg("--admin-address-path").arg(dir.join("admin"));
+    Process::start(&mut command, &dir.join("envoy.log"))
+}
+
+fn config(raven: &Raven, changes: &Changes<'_>) -> String {
+    let mut text = parts::envoy_yaml().to_owned();
+    let mut put = |from: &str, to: &str| {
+        assert!(text.contains(from), "the shipped envoy.yaml has no {from:?}");
+        text = text.replace(from, to);
+    };
+    put("port_value: 9901", "port_value: 0");
+    put("port_value: 10000", "port_value: 0");
+    put("port_value: 8080", &format!("port_value: {}", raven.address().port()));
+    put("target/turnstone.wasm", &parts::module().display().to_string());
+    let pipe = format!("address: {{ pipe: {{ path: {} }} }}", changes.sidecar.display());
+    put("address: { socket_address: { address: 127.0.0.1, port_value: 7070 } }", &pipe);
+    if let Some(rules) = changes.rules {
+        put(SHIPPED_RULES, rules);
+    }
+    for (from, to) in changes.replace {
+        put(from, to);
+    }
+    text
+}
+
+/// Envoy chose its ports: the admin's stands in a file, the listener's on a page.
+async fn addresses(dir: &Path) -> Option<(String, String)> {
+    let admin = std::fs::read_to_string(dir.join("admin")).ok().filter(|admin| !admin.is_empty())?;
+    let listeners: Value = serde_json::from_str(&get(&admin, "/listeners?format=json").await?).ok()?;
+    let socket = &listeners["listener_statuses"][0]["local_address"]["socket_address"];
+    let port = socket["port_value"].as_u64()?;
+    Some((admin, format!("127.0.0.1:{port}")))
+}
+
+async fn get(admin: &str, path: &str) -> Option<String> {
+    reqwest::get(format!("http://{admin}{path}")).await.ok()?.text().await.ok()
+}

@@ -1,0 +1,189 @@
+//! Raven: a bare TCP server that stamps the first byte of each request.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+
+const BACKLOG: u32 = 4096;
+const MAX_HEADERS: usize = 64;
+
+/// One request as it came in.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// When the socket delivered its first byte.
+    pub at: Instant,
+    pub method: String,
+    pub path: String,
+    pub headers: HashMap<String, String>,
+    pub body: Vec<u8>,
+}
+
+/// A running raven.
+#[derive(Clone, Debug)]
+pub struct Raven(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    address: SocketAddr,
+    arrivals: Mutex<Vec<Arrival>>,
+    bytes: AtomicU64,
+    answer_after_us: AtomicU64,
+}
+
+impl Raven {
+    pub async fn start() -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind(([127, 0, 0, 1], 0).into()).expect("a free port");
+        let listener = socket.listen(BACKLOG).expect("a listener");
+        let raven = Self(Arc::new(Shared {
+            address: listener.local_addr().expect("bound"),
+            arrivals: Mutex::default(),
+            bytes: AtomicU64::new(0),
+            answer_after_us: AtomicU64::new(0),
+        }));
+        let serving = raven.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let raven = serving.clone();
+                tokio::spawn(async move { raven.converse(stream).await });
+            }
+        });
+        raven
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.0.address
+    }
+
+    /// Raven takes this long to answer.
+    pub fn answer_after(&self, time: Duration) {
+        self.0.answer_after_us.store(time.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    /// Every request so far, in order of arrival.
+    pub fn arrivals(&self) -> Vec<Arrival> {
+        let mut arrivals = self.0.arrivals.lock().expect("no panic while locked").clone();
+        arrivals.sort_by_key(|arrival| arrival.at);
+        arrivals
+    }
+
+    pub fn count(&self) -> usize {
+        self.0.arrivals.lock().expect("no panic while locked").len()
+    }
+
+    /// Bytes received so far, of whatever kind.
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes.load(Ordering::Relaxed)
+    }
+
+    async fn converse(&self, mut stream: TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let mut input = Input { buffer: Vec::new(), first_byte: None };
+        loop {
+            let Some(head) = input.head(&mut stream, &self.0.bytes).await? else { return Ok(()) };
+            let at = input.first_byte.take().expect("a head has a first byte");
+            let body = input.body(&head, &mut stream, &self.0.bytes).await?;
+            let Head { method, path, headers, .. } = head;
+            self.0.arrivals.lock().expect("no panic while locked").push(Arrival { at, method, path, headers, body });
+            tokio::time::sleep(Duration::from_micros(self.0.answer_after_us.load(Ordering::Relaxed))).await;
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nnever").await?;
+        }
+    }
+}
+
+struct Head {
+    method: String,
+    path: String,
+    headers: HashMap<String, String>,
+    length: usize,
+}
+
+/// What came in and is not used up yet.
+struct Input {
+    buffer: Vec<u8>,
+    first_byte: Option<Instant>,
+}
+
+impl Input {
+    async fn more(&mut self, stream: &mut TcpStream, bytes: &AtomicU64) -> io::Result<bool> {
+        let read = stream.read_buf(&mut self.buffer).await?;
+        if read > 0 {
+            self.first_byte.get_or_insert_with(Instant::now);
+            bytes.fetch_add(read as u64, Ordering::Relaxed);
+        }
+        Ok(read > 0)
+    }
+
+    async fn head(&mut self, stream: &mut TcpStream, bytes: &AtomicU64) -> io::Result<Option<Head>> {
+        if !self.buffer.is_empty() {
+            self.first_byte.get_or_insert_with(Instant::now);
+        }
+        loop {
+            if let Some(head) = parse(&self.buffer)? {
+                self.buffer.drain(..head.length);
+                return Ok(Some(head));
+            }
+            if !self.more(stream, bytes).await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn body(&mut self, head: &Head, stream: &mut TcpStream, bytes: &AtomicU64) -> io::Result<Vec<u8>> {
+        if head.headers.get("transfer-encoding").is_some_and(|coding| coding.contains("chunked")) {
+            let mut body = Vec::new();
+            loop {
+                let size = self.line(stream, bytes).await?;
+                let size = usize::from_str_radix(size.trim(), 16).map_err(io::Error::other)?;
+                let chunk = self.exactly(size + 2, stream, bytes).await?;
+                body.extend_from_slice(&chunk[..size]);
+                if size == 0 {
+                    return Ok(body);
+                }
+            }
+        }
+        let length = head.headers.get("content-length").map_or(Ok(0), |length| length.parse());
+        self.exactly(length.map_err(io::Error::other)?, stream, bytes).await
+    }
+
+    async fn line(&mut self, stream: &mut TcpStream, bytes: &AtomicU64) -> io::Result<String> {
+        loop {
+            if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\r\n") {
+                let line: Vec<u8> = self.buffer.drain(..end + 2).collect();
+                return Ok(String::from_utf8_lossy(&line).into_owned());
+            }
+            self.more_or_broken(stream, bytes).await?;
+        }
+    }
+
+    async fn exactly(&mut self, length: usize, stream: &mut TcpStream, bytes: &AtomicU64) -> io::Result<Vec<u8>> {
+        while self.buffer.len() < length {
+            self.more_or_broken(stream, bytes).await?;
+        }
+        Ok(self.buffer.drain(..length).collect())
+    }
+
+    async fn more_or_broken(&mut self, stream: &mut TcpStream, bytes: &AtomicU64) -> io::Result<()> {
+        if self.more(stream, bytes).await? { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+}
+
+fn parse(buffer: &[u8]) -> io::Result<Option<Head>> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(buffer).map_err(io::Error::other)? {
+        httparse::Status::Partial => Ok(None),
+        httparse::Status::Complete(length) => {
+            let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+            let headers = request.headers.iter().map(|h| (h.name.to_lowercase(), text(h.value))).collect();
+            let method = request.method.unwrap_or_default().to_owned();
+            Ok(Some(Head { method, path: request.path.unwrap_or_default().to_owned(), headers, length }))
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A sidecar process on a Unix socket; it can be killed and started again in its place.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::process::Process;
+use crate::{parts, until};
+
+/// A running sidecar.
+#[derive(Debug)]
+pub struct Sidecar {
+    pub process: Process,
+    dir: TempDir,
+    admin: String,
+}
+
+impl Sidecar {
+    /// `policies` is the `[policies.*]` part of its file.
+    pub async fn start(store: &str, policies: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        write_config(dir.path(), store, policies);
+        let (process, admin) = launch(dir.path()).await;
+        Self { process, dir, admin }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        socket(self.dir.path())
+    }
+
+    /// Starts it anew, with the same file and the same socket.
+    pub async fn restart(&mut self) {
+        self.process.kill();
+        let (process, admin) = launch(self.dir.path()).await;
+        (self.process, self.admin) = (process, admin);
+    }
+
+    /// SIGTERM; how long it took to go.
+    pub async fn stop(&mut self) -> Duration {
+        let begun = std::time::Instant::now();
+        self.process.signal(Signal::SIGTERM);
+        while self.process.ended().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "did not stop:\n{}", self.process.output());
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        begun.elapsed()
+    }
+
+    /// Replaces the policies and says so by SIGHUP; returns when they govern.
+    pub async fn reload(&self, store: &str, policies: &str) {
+        let before = self.process.output().matches("policies reloaded").count();
+        write_config(self.dir.path(), store, policies);
+        self.process.signal(Signal::SIGHUP);
+        let reloaded = async || self.process.output().matches("policies reloaded").count() > before;
+        until("policies reloaded", Duration::from_secs(5), reloaded).await;
+    }
+
+    /// Calls that it holds now.
+    pub async fn held(&self) -> u64 {
+        let health: Value = serde_json::from_str(&self.get("/healthz").await).expect("JSON");
+        health["held"].as_u64().expect("a number")
+    }
+
+    /// One of its counters, over all labels.
+    pub async fn counter(&self, name: &str) -> u64 {
+        sum(&self.get("/metrics").await, name)
+    }
+
+    /// A page of its admin address.
+    pub async fn get(&self, path: &str) -> String {
+        let answer = reqwest::get(format!("http://{}{path}", self.admin)).await.expect("the sidecar answers");
+        answer.text().await.expect("text")
+    }
+}
+
+/// The sum of one metric over its labels, in the Prometheus text format.
+pub fn sum(metrics: &str, name: &str) -> u64 {
+    let value = |line: &str| {
+        let rest = line.strip_prefix(name)?;
+        let value = rest.strip_prefix('{').map_or(rest, |labels| labels.split_once('}').map_or("", |(_, value)| value));
+        value.trim().parse::<u64>().ok()
+    };
+    metrics.lines().filter_map(value).sum()
+}
+
+async fn launch(dir: &Path) -> (Process, String) {
+    let mut command = Command::new(parts::sidecar());
+    command.arg("--config").arg(dir.join("turnstone.toml"));
+    let mut process = Process::start(&mut command, &dir.join("turnstone.log"));
+    let begun = std::time::Instant::now();
+    loop {
+        process.assert_alive();
+        if let Some(admin) = admin_address(&process.output()) {
+            return (process, admin);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10), "did not start:\n{}", process.output());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+fn admin_address(log: &str) -> Option<String> {
+    log.lines().find_map(|line| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        (line["fields"]["message"] == "pacing").then(|| line["fields"]["admin"].as_str().map(str::to_owned))?
+    })
+}
+
+fn write_config(dir: &Path, store: &str, policies: &str) {
+    let socket = socket(dir);
+    let text = format!(
+        "listen = 'unix:{}'\nadmin = '127.0.0.1:0'\nstore = '{store}'\nlog = 'json'\n{policies}",
+        socket.display()
+    );
+    std::fs::write(dir.join("turnstone.toml"), text).expect("a writable folder");
+}
+
+fn socket(dir: &Path) -> PathBuf {
+    dir.join("turnstone.sock")
+}

@@ -1,0 +1,222 @@
+//! Penguins (an Envoy with its sidecar), one raven, and a schedule that they share.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+
+use crate::envoy::{Changes, Envoy};
+use crate::raven::Raven;
+use crate::redis::Redis;
+use crate::sidecar::Sidecar;
+use crate::until;
+use crate::verdict::Lanes;
+
+/// How a world is made.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub interval: Duration,
+    pub settle: Duration,
+    pub penguins: usize,
+    pub redis: bool,
+    /// Plugin rules as JSON; `None`: as shipped.
+    pub rules: Option<String>,
+    /// Replacements in the shipped envoy.yaml.
+    pub replace: Vec<(&'static str, &'static str)>,
+    /// More lines for `[policies.raven]`.
+    pub more: String,
+    pub workers: u32,
+}
+
+impl Plan {
+    pub fn every(interval: Duration) -> Self {
+        Self {
+            interval,
+            settle: Duration::from_millis(250),
+            penguins: 1,
+            redis: true,
+            rules: None,
+            replace: Vec::new(),
+            more: String::new(),
+            workers: 2,
+        }
+    }
+
+    pub fn penguins(self, penguins: usize) -> Self {
+        Self { penguins, ..self }
+    }
+
+    /// The embedded store instead of Redis.
+    pub fn memory(self) -> Self {
+        Self { redis: false, ..self }
+    }
+
+    pub fn settle(self, settle: Duration) -> Self {
+        Self { settle, ..self }
+    }
+
+    pub fn rules(self, rules: &str) -> Self {
+        Self { rules: Some(rules.to_owned()), ..self }
+    }
+
+    pub fn policies(&self) -> String {
+        let (interval, settle) = (self.interval.as_millis(), self.settle.as_millis());
+        format!("[policies.raven]\ninterval = '{interval}ms'\nsettle = '{settle}ms'\n{}", self.more)
+    }
+
+    pub async fn start(self) -> World {
+        let raven = Raven::start().await;
+        let redis = if self.redis { Some(Redis::start().await) } else { None };
+        let store = redis.as_ref().map_or_else(|| "memory".to_owned(), Redis::url);
+        let mut world = World { penguins: Vec::new(), raven, redis, store, plan: self };
+        for _ in 0..world.plan.penguins {
+            let penguin = world.penguin().await;
+            world.penguins.push(penguin);
+        }
+        world
+    }
+}
+
+/// One instance of the service: its Envoy and its sidecar.
+#[derive(Debug)]
+pub struct Penguin {
+    pub envoy: Envoy,
+    pub sidecar: Sidecar,
+    pub client: reqwest::Client,
+}
+
+/// All that runs for one scenario.
+#[derive(Debug)]
+pub struct World {
+    pub penguins: Vec<Penguin>,
+    pub raven: Raven,
+    pub redis: Option<Redis>,
+    pub store: String,
+    pub plan: Plan,
+}
+
+/// What a caller got.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub waited_ms: Option<u64>,
+    pub kind: String,
+    pub body: String,
+    pub took: Duration,
+}
+
+impl World {
+    async fn penguin(&self) -> Penguin {
+        let sidecar = Sidecar::start(&self.store, &self.plan.policies()).await;
+        let envoy = Envoy::start(&self.raven, &self.changes(&sidecar.socket())).await;
+        Penguin { envoy, sidecar, client: client() }
+    }
+
+    /// What this world changes in the shipped configuration.
+    pub fn changes<'a>(&'a self, sidecar: &'a Path) -> Changes<'a> {
+        let Plan { rules, replace, workers, .. } = &self.plan;
+        Changes { sidecar, rules: rules.as_deref(), replace, workers: *workers }
+    }
+
+    /// Sends request `n` of a client through one penguin.
+    pub fn send(&self, penguin: usize, client: &str, n: u64) -> JoinHandle<Reply> {
+        self.penguins[penguin].send(client, n)
+    }
+
+    /// Sends requests one after the other, each once the one before stands in the line; penguins take turns.
+    pub async fn send_in_order(&self, client: &str, numbers: std::ops::Range<u64>) -> Vec<JoinHandle<Reply>> {
+        let mut calls = Vec::new();
+        for n in numbers {
+            let penguin = usize::try_from(n).expect("small") % self.penguins.len();
+            let before = self.in_the_line().await;
+            calls.push(self.send(penguin, client, n));
+            until("the request stands in the line", Duration::from_secs(10), async || {
+                self.in_the_line().await > before
+            })
+            .await;
+        }
+        calls
+    }
+
+    /// Requests that reached a sidecar or went through so far.
+    async fn in_the_line(&self) -> u64 {
+        let mut sum = 0;
+        for penguin in &self.penguins {
+            sum += penguin.sidecar.counter("turnstone_asked_total").await;
+        }
+        sum
+    }
+
+    pub async fn held(&self) -> u64 {
+        let mut sum = 0;
+        for penguin in &self.penguins {
+            sum += penguin.sidecar.held().await;
+        }
+        sum
+    }
+
+    pub async fn until_held(&self, count: u64) {
+        until(&format!("{count} are held"), Duration::from_secs(30), async || self.held().await == count).await;
+    }
+
+    pub async fn until_arrived(&self, count: usize, limit: Duration) {
+        until(&format!("{count} arrived"), limit, async || self.raven.count() >= count).await;
+    }
+
+    pub fn lanes(&self) -> Lanes {
+        Lanes::of(&self.raven.arrivals())
+    }
+
+    /// No filter died.
+    pub async fn assert_no_trap(&self) {
+        for penguin in &self.penguins {
+            assert_eq!(penguin.envoy.stat("wasm.turnstone.vm_reload").await, 0);
+            let log = penguin.envoy.process.output();
+            assert!(!log.contains("panicked") && !log.contains("wasm trap"), "{log}");
+        }
+    }
+
+    pub fn redis(&self) -> &Redis {
+        self.redis.as_ref().expect("this world has a Redis")
+    }
+}
+
+impl Penguin {
+    pub fn url(&self) -> String {
+        format!("http://{}/v1/fly", self.envoy.address())
+    }
+
+    pub fn send(&self, client: &str, n: u64) -> JoinHandle<Reply> {
+        let body = serde_json::json!({ "clientId": client, "n": n });
+        self.send_raw(self.client.post(self.url()).body(body.to_string()))
+    }
+
+    pub fn send_raw(&self, request: reqwest::RequestBuilder) -> JoinHandle<Reply> {
+        let begun = Instant::now();
+        tokio::spawn(async move {
+            let answer = request.send().await.expect("Envoy answers");
+            let header =
+                |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+            let waited_ms = header(turnstone_protocol::WAITED_HEADER).and_then(|value| value.parse().ok());
+            let kind = header("content-type").unwrap_or_default();
+            let status = answer.status().as_u16();
+            let body = answer.text().await.expect("a whole answer");
+            Reply { status, waited_ms, kind, body, took: begun.elapsed() }
+        })
+    }
+}
+
+fn client() -> reqwest::Client {
+    reqwest::Client::builder().build().expect("a client")
+}
+
+/// Every caller got raven's 200.
+pub async fn assert_all_ok(calls: Vec<JoinHandle<Reply>>) -> Vec<Reply> {
+    let mut replies = Vec::new();
+    for call in calls {
+        let reply = call.await.expect("the caller lives");
+        assert_eq!(reply.status, 200, "{reply:?}");
+        replies.push(reply);
+    }
+    replies
+}
