@@ -7,6 +7,7 @@ pub mod process;
 pub mod raven;
 pub mod redis;
 pub mod sidecar;
+pub mod stamp;
 pub mod verdict;
 pub mod world;
 

@@ -1,4 +1,4 @@
-//! Raven: a bare TCP server that stamps the first byte of each request.
+//! Raven: a bare TCP server. The kernel stamps the first byte of each request.
 
 use std::collections::HashMap;
 use std::io;
@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
+
+use crate::stamp;
 
 const BACKLOG: u32 = 4096;
 const MAX_HEADERS: usize = 64;
@@ -16,7 +18,7 @@ const MAX_HEADERS: usize = 64;
 /// One request as it came in.
 #[derive(Clone, Debug)]
 pub struct Arrival {
-    /// When the socket delivered its first byte.
+    /// When the kernel received its first byte.
     pub at: Instant,
     pub method: String,
     pub path: String,
@@ -31,6 +33,7 @@ pub struct Raven(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     address: SocketAddr,
+    clock: stamp::Clock,
     arrivals: Mutex<Vec<Arrival>>,
     bytes: AtomicU64,
     answer_after_us: AtomicU64,
@@ -41,8 +44,10 @@ impl Raven {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.bind(([127, 0, 0, 1], 0).into()).expect("a free port");
         let listener = socket.listen(BACKLOG).expect("a listener");
+        stamp::enable(&listener).expect("kernel stamps");
         let raven = Self(Arc::new(Shared {
             address: listener.local_addr().expect("bound"),
+            clock: stamp::Clock::start(),
             arrivals: Mutex::default(),
             bytes: AtomicU64::new(0),
             answer_after_us: AtomicU64::new(0),
@@ -84,7 +89,7 @@ impl Raven {
 
     async fn converse(&self, mut stream: TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
-        let mut input = Input { buffer: Vec::new(), first_byte: None };
+        let mut input = Input { buffer: Vec::new(), first_byte: None, clock: self.0.clock };
         loop {
             let Some(head) = input.head(&mut stream, &self.0.bytes).await? else { return Ok(()) };
             let at = input.first_byte.take().expect("a head has a first byte");
@@ -108,22 +113,23 @@ struct Head {
 struct Input {
     buffer: Vec<u8>,
     first_byte: Option<Instant>,
+    clock: stamp::Clock,
 }
 
 impl Input {
     async fn more(&mut self, stream: &mut TcpStream, bytes: &AtomicU64) -> io::Result<bool> {
-        let read = stream.read_buf(&mut self.buffer).await?;
+        let mut chunk = [0; 16 * 1024];
+        let (read, at) = stamp::read(stream, &mut chunk, self.clock).await?;
         if read > 0 {
-            self.first_byte.get_or_insert_with(Instant::now);
+            self.buffer.extend_from_slice(&chunk[..read]);
+            self.first_byte.get_or_insert(at);
             bytes.fetch_add(read as u64, Ordering::Relaxed);
         }
         Ok(read > 0)
     }
 
     async fn head(&mut self, stream: &mut TcpStream, bytes: &AtomicU64) -> io::Result<Option<Head>> {
-        if !self.buffer.is_empty() {
-            self.first_byte.get_or_insert_with(Instant::now);
-        }
+        assert!(self.buffer.is_empty(), "Envoy does not pipeline");
         loop {
             if let Some(head) = parse(&self.buffer)? {
                 self.buffer.drain(..head.length);
