@@ -1,6 +1,6 @@
 //! A real Envoy with the configuration that we ship; only addresses and plugin rules differ.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -26,10 +26,27 @@ pub struct Envoy {
     listener: String,
 }
 
+/// Where a sidecar listens.
+#[derive(Clone, Debug)]
+pub enum Endpoint {
+    Unix(PathBuf),
+    Tcp(u16),
+}
+
+impl Endpoint {
+    fn yaml(&self) -> String {
+        match self {
+            Self::Unix(path) => format!("{{ pipe: {{ path: {} }} }}", path.display()),
+            Self::Tcp(port) => format!("{{ socket_address: {{ address: 127.0.0.1, port_value: {port} }} }}"),
+        }
+    }
+}
+
 /// What a scenario changes in the shipped file.
 #[derive(Clone, Debug)]
 pub struct Changes<'a> {
-    pub sidecar: &'a Path,
+    /// Where the sidecar listens.
+    pub sidecar: &'a Endpoint,
     /// The plugin's rules as JSON; `None`: as shipped.
     pub rules: Option<&'a str>,
     /// Further replacements, each of which must be found.
@@ -96,7 +113,16 @@ fn launch(dir: &Path, config: &str, workers: u32) -> Process {
     let file = dir.join("envoy.yaml");
     std::fs::write(&file, config).expect("a writable folder");
     let mut command = Command::new(parts::envoy());
-    command.args(["--disable-hot-restart", "--log-level", "warning", "--concurrency", &workers.to_string(), "-c"]);
+    command.args([
+        "--disable-hot-restart",
+        "--log-level",
+        "warning",
+        "--file-flush-interval-msec",
+        "50",
+        "--concurrency",
+        &workers.to_string(),
+        "-c",
+    ]);
     command.arg(&file).arg("--admin-address-path").arg(dir.join("admin"));
     Process::start(&mut command, &dir.join("envoy.log"))
 }
@@ -111,10 +137,9 @@ fn config(raven: &Raven, changes: &Changes<'_>) -> String {
     put("port_value: 10000", "port_value: 0");
     put("port_value: 8080", &format!("port_value: {}", raven.address().port()));
     put("target/turnstone.wasm", &parts::module().display().to_string());
-    let pipe = format!("address: {{ pipe: {{ path: {} }} }}", changes.sidecar.display());
-    put("address: { socket_address: { address: 127.0.0.1, port_value: 7070 } }", &pipe);
+    put("{ socket_address: { address: 127.0.0.1, port_value: 7070 } }", &changes.sidecar.yaml());
     if let Some(rules) = changes.rules {
-        put(SHIPPED_RULES, rules);
+        put(SHIPPED_RULES, &rules.replace('\n', " "));
     }
     for (from, to) in changes.replace {
         put(from, to);

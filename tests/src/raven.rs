@@ -37,6 +37,7 @@ struct Shared {
     arrivals: Mutex<Vec<Arrival>>,
     bytes: AtomicU64,
     answer_after_us: AtomicU64,
+    failures: AtomicU64,
 }
 
 impl Raven {
@@ -51,6 +52,7 @@ impl Raven {
             arrivals: Mutex::default(),
             bytes: AtomicU64::new(0),
             answer_after_us: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
         }));
         let serving = raven.clone();
         tokio::spawn(async move {
@@ -69,6 +71,11 @@ impl Raven {
     /// Raven takes this long to answer.
     pub fn answer_after(&self, time: Duration) {
         self.0.answer_after_us.store(time.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    /// The next `count` answers are 503.
+    pub fn fail(&self, count: u64) {
+        self.0.failures.store(count, Ordering::Relaxed);
     }
 
     /// Every request so far, in order of arrival.
@@ -92,12 +99,23 @@ impl Raven {
         let mut input = Input { buffer: Vec::new(), first_byte: None, clock: self.0.clock };
         loop {
             let Some(head) = input.head(&mut stream, &self.0.bytes).await? else { return Ok(()) };
-            let at = input.first_byte.take().expect("a head has a first byte");
+            let at = input.first_byte.expect("a head has a first byte");
+            if head.headers.get("expect").is_some_and(|expect| expect == "100-continue") {
+                stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+            }
+            let upgrades = head.headers.contains_key("upgrade");
             let body = input.body(&head, &mut stream, &self.0.bytes).await?;
+            input.first_byte = None;
             let Head { method, path, headers, .. } = head;
             self.0.arrivals.lock().expect("no panic while locked").push(Arrival { at, method, path, headers, body });
             tokio::time::sleep(Duration::from_micros(self.0.answer_after_us.load(Ordering::Relaxed))).await;
-            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nnever").await?;
+            if upgrades {
+                let switched = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\nnever";
+                return stream.write_all(switched.as_bytes()).await;
+            }
+            let fails = self.0.failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+            let status = if fails.is_ok() { "503 Service Unavailable" } else { "200 OK" };
+            stream.write_all(format!("HTTP/1.1 {status}\r\ncontent-length: 5\r\n\r\nnever").as_bytes()).await?;
         }
     }
 }

@@ -28,8 +28,20 @@ impl Sidecar {
         Self { process, dir, admin }
     }
 
+    /// Its Unix socket: the same after a restart.
     pub fn socket(&self) -> PathBuf {
         socket(self.dir.path())
+    }
+
+    /// Its TCP port: another one after a restart.
+    pub fn port(&self) -> u16 {
+        let listen = started(&self.process.output()).map(|(listen, _)| listen).unwrap_or_default();
+        listen.rsplit(':').next().and_then(|port| port.parse().ok()).expect("the second address is TCP")
+    }
+
+    /// Its configuration file.
+    pub fn file(&self) -> PathBuf {
+        self.dir.path().join("turnstone.toml")
     }
 
     /// Starts it anew, with the same file and the same socket.
@@ -94,7 +106,7 @@ async fn launch(dir: &Path) -> (Process, String) {
     let begun = std::time::Instant::now();
     loop {
         process.assert_alive();
-        if let Some(admin) = admin_address(&process.output()) {
+        if let Some((_, admin)) = started(&process.output()) {
             return (process, admin);
         }
         assert!(begun.elapsed() < Duration::from_secs(10), "did not start:\n{}", process.output());
@@ -102,17 +114,18 @@ async fn launch(dir: &Path) -> (Process, String) {
     }
 }
 
-fn admin_address(log: &str) -> Option<String> {
-    log.lines().find_map(|line| {
-        let line: Value = serde_json::from_str(line).ok()?;
-        (line["fields"]["message"] == "pacing").then(|| line["fields"]["admin"].as_str().map(str::to_owned))?
-    })
+/// Where it says that it listens, for filters and for operators.
+fn started(log: &str) -> Option<(String, String)> {
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let line = lines.into_iter().find(|line| line["fields"]["message"] == "pacing")?;
+    let text = |name: &str| line["fields"][name].as_str().map(str::to_owned);
+    Some((text("listen")?, text("admin")?))
 }
 
 fn write_config(dir: &Path, store: &str, policies: &str) {
     let socket = socket(dir);
     let text = format!(
-        "listen = 'unix:{}'\nadmin = '127.0.0.1:0'\nstore = '{store}'\nlog = 'json'\n{policies}",
+        "listen = ['unix:{}', '127.0.0.1:0']\nadmin = '127.0.0.1:0'\nstore = '{store}'\nlog = 'json'\n{policies}",
         socket.display()
     );
     std::fs::write(dir.join("turnstone.toml"), text).expect("a writable folder");

@@ -1,11 +1,10 @@
 //! Penguins (an Envoy with its sidecar), one raven, and a schedule that they share.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
-use crate::envoy::{Changes, Envoy};
+use crate::envoy::{Changes, Endpoint, Envoy};
 use crate::raven::Raven;
 use crate::redis::Redis;
 use crate::sidecar::Sidecar;
@@ -19,6 +18,8 @@ pub struct Plan {
     pub settle: Duration,
     pub penguins: usize,
     pub redis: bool,
+    /// Filter and sidecar talk over TCP, not over a Unix socket.
+    pub tcp: bool,
     /// Plugin rules as JSON; `None`: as shipped.
     pub rules: Option<String>,
     /// Replacements in the shipped envoy.yaml.
@@ -35,6 +36,7 @@ impl Plan {
             settle: Duration::from_millis(250),
             penguins: 1,
             redis: true,
+            tcp: false,
             rules: None,
             replace: Vec::new(),
             more: String::new(),
@@ -53,6 +55,16 @@ impl Plan {
 
     pub fn settle(self, settle: Duration) -> Self {
         Self { settle, ..self }
+    }
+
+    pub fn tcp(self) -> Self {
+        Self { tcp: true, ..self }
+    }
+
+    /// A change in the shipped envoy.yaml.
+    pub fn replace(mut self, from: &'static str, to: &'static str) -> Self {
+        self.replace.push((from, to));
+        self
     }
 
     pub fn rules(self, rules: &str) -> Self {
@@ -108,12 +120,13 @@ pub struct Reply {
 impl World {
     async fn penguin(&self) -> Penguin {
         let sidecar = Sidecar::start(&self.store, &self.plan.policies()).await;
-        let envoy = Envoy::start(&self.raven, &self.changes(&sidecar.socket())).await;
+        let endpoint = if self.plan.tcp { Endpoint::Tcp(sidecar.port()) } else { Endpoint::Unix(sidecar.socket()) };
+        let envoy = Envoy::start(&self.raven, &self.changes(&endpoint)).await;
         Penguin { envoy, sidecar, client: client() }
     }
 
     /// What this world changes in the shipped configuration.
-    pub fn changes<'a>(&'a self, sidecar: &'a Path) -> Changes<'a> {
+    pub fn changes<'a>(&'a self, sidecar: &'a Endpoint) -> Changes<'a> {
         let Plan { rules, replace, workers, .. } = &self.plan;
         Changes { sidecar, rules: rules.as_deref(), replace, workers: *workers }
     }

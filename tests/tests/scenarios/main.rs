@@ -1,3 +1,18 @@
 //! The promises on real parts: Envoy with the module, sidecars, Redis, sockets, and raven's own stamps.
 
+mod bodies;
+mod change;
+mod crash;
+mod leave;
 mod pace;
+mod refuse;
+mod transport;
+
+use std::time::Duration;
+
+/// How late a turn may be on a machine that is not busy.
+const LATE: Duration = Duration::from_millis(250);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
