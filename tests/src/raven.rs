@@ -108,9 +108,14 @@ impl Raven {
             input.first_byte = None;
             let Head { method, path, headers, .. } = head;
             self.0.arrivals.lock().expect("no panic while locked").push(Arrival { at, method, path, headers, body });
-            tokio::time::sleep(Duration::from_micros(self.0.answer_after_us.load(Ordering::Relaxed))).await;
+            let delay = Duration::from_micros(self.0.answer_after_us.load(Ordering::Relaxed));
+            // A sleep of nothing takes a millisecond.
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
             if upgrades {
-                let switched = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\nnever";
+                let switched =
+                    "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\nnever";
                 return stream.write_all(switched.as_bytes()).await;
             }
             let fails = self.0.failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));

@@ -136,7 +136,10 @@ impl Pacer {
     async fn release(self: &Arc<Self>, call: &Call, grant: Grant, sent: Instant, seated: &Seated<'_>) -> Release {
         let start = Instant::now() + span(grant.start_in);
         while Instant::now() < start && seated.seat.fate().is_none() {
-            let _ = tokio::time::timeout_at(start.into(), seated.seat.roused()).await;
+            tokio::select! {
+                _ = async_io::Timer::at(start) => {}
+                () = seated.seat.roused() => {}
+            }
         }
         if seated.seat.fate() == Some(Fate::Left) {
             Box::pin(self.remove(&call.lane, call.ticket, true)).await;
