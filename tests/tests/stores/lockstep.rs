@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use turnstone::policy::LaneKey;
 use turnstone::store::RedisStore;
-use turnstone_lane::{Evidence, Lane, Micros, Operation, Owner, Revision, Take};
+use turnstone_lane::{Evidence, LOOKAHEAD, Lane, Micros, Operation, Owner, Revision, Take};
 use turnstone_tests::redis::Redis;
 
 use crate::{ME, key, rules, ticket};
@@ -28,10 +28,11 @@ struct Step {
 #[derive(Clone, Copy, Debug)]
 enum What {
     Take,
+    /// Few places, so that some tickets share one.
     TakeAtOldPlace,
     TakeWithEvidence,
     TakeWithNewerEvidence,
-    /// The head asks when the lane opens, to the microsecond.
+    /// The head asks at the first microsecond at which it may be granted, or one before.
     HeadOnTime,
     Answered,
     Leave,
@@ -62,7 +63,7 @@ fn operation(step: &Step, lane: &Lane, now: Micros, interval: Micros) -> Operati
     let seen = |revision: Revision| Some(Evidence { revision, age: step.number });
     match step.what {
         What::Take => Operation::Take(plain),
-        What::TakeAtOldPlace => Operation::Take(Take { since: Some(now - step.number), ..plain }),
+        What::TakeAtOldPlace => Operation::Take(Take { since: Some(START - step.number % 3), ..plain }),
         What::TakeWithEvidence => Operation::Take(Take { evidence: seen(look.revision), ..plain }),
         What::TakeWithNewerEvidence => Operation::Take(Take { evidence: seen(look.revision + step.number), ..plain }),
         What::HeadOnTime => match look.head {
@@ -94,7 +95,8 @@ async fn agree(store: &RedisStore, lane_key: &LaneKey, history: &[Step]) -> Resu
         let interval = interval.cast_signed();
         now += step.passes;
         if matches!(step.what, What::HeadOnTime) {
-            now += lane.look(now, rules.pace).opens_in.max(0);
+            let first = lane.look(now, rules.pace).opens_in - LOOKAHEAD - (step.number & 1);
+            now += first.max(0);
         }
         let operation = operation(step, &lane, now, interval);
         let rust = lane.apply(operation, now, rules.pace);
