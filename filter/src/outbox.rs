@@ -27,6 +27,10 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
+    pub fn is_empty(&self) -> bool {
+        self.answers.is_empty() && self.leaves.is_empty() && self.retry.is_empty()
+    }
+
     /// `answer` has the instant of raven's answer in place of its age.
     pub fn answered(&mut self, answer: Answer) {
         self.answers.push(answer);

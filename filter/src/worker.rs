@@ -61,6 +61,12 @@ impl Worker {
         }
     }
 
+    /// Nothing waits, no call is open, and nothing is to be told.
+    pub fn is_idle(&self) -> bool {
+        let empty = self.requests.is_empty() && self.due.is_empty() && self.calls.is_empty() && self.open.is_empty();
+        empty && self.told.is_empty() && self.outbox.is_empty()
+    }
+
     /// What is to be done since the last call of this.
     pub fn take_actions(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.actions)
