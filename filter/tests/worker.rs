@@ -1,4 +1,5 @@
 //! The worker's promises, natively: events in, actions out.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

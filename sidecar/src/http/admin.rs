@@ -12,8 +12,7 @@ use turnstone_lane::Look;
 use turnstone_protocol::ClientId;
 
 use super::problem;
-use crate::pacer::Pacer;
-use crate::policy::LaneKey;
+use crate::pacer::{Pacer, UnknownPolicy};
 use crate::store::StoreError;
 
 type Shared = State<Arc<Pacer>>;
@@ -62,24 +61,26 @@ pub async fn metrics(State(pacer): Shared) -> Response {
 }
 
 pub async fn look(State(pacer): Shared, Query(which): Query<Which>) -> Response {
-    match lane(&pacer, which) {
-        Ok((key, _)) => answer(pacer.look(&key).await),
-        Err(refused) => refused,
+    match pacer.lane(&which.policy, which.client_id) {
+        Ok(key) => answer(pacer.look(&key).await),
+        Err(error) => unknown(&error),
     }
 }
 
 pub async fn pause(State(pacer): Shared, Query(which): Query<Which>) -> Response {
-    match lane(&pacer, which) {
-        Ok((key, time)) if !time.is_zero() => answer(pacer.pause(&key, time).await),
-        Ok(_) => problem("malformed", "Malformed call", StatusCode::BAD_REQUEST, "seconds: must be at least 1"),
-        Err(refused) => refused,
+    if which.seconds == 0 {
+        return problem("malformed", "Malformed call", StatusCode::BAD_REQUEST, "seconds: must be at least 1");
+    }
+    match pacer.lane(&which.policy, which.client_id) {
+        Ok(key) => answer(pacer.pause(&key, Duration::from_secs(which.seconds.into())).await),
+        Err(error) => unknown(&error),
     }
 }
 
 pub async fn resume(State(pacer): Shared, Query(which): Query<Which>) -> Response {
-    match lane(&pacer, which) {
-        Ok((key, _)) => answer(pacer.pause(&key, Duration::ZERO).await),
-        Err(refused) => refused,
+    match pacer.lane(&which.policy, which.client_id) {
+        Ok(key) => answer(pacer.pause(&key, Duration::ZERO).await),
+        Err(error) => unknown(&error),
     }
 }
 
@@ -92,12 +93,8 @@ fn health(pacer: &Pacer) -> Health {
     Health { status, held: pacer.held() }
 }
 
-fn lane(pacer: &Pacer, which: Which) -> Result<(LaneKey, Duration), Response> {
-    let time = Duration::from_secs(which.seconds.into());
-    pacer
-        .lane(&which.policy, which.client_id)
-        .map(|key| (key, time))
-        .map_err(|error| problem("unknown-policy", "Unknown policy", StatusCode::NOT_FOUND, error.to_string()))
+fn unknown(error: &UnknownPolicy) -> Response {
+    problem("unknown-policy", "Unknown policy", StatusCode::NOT_FOUND, error.to_string())
 }
 
 fn answer(look: Result<Look, StoreError>) -> Response {
