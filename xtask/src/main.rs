@@ -69,7 +69,11 @@ fn main() -> ExitCode {
 }
 
 fn demo(arguments: &[String]) -> Result<()> {
-    let mut command = program("demo", Profile::Dev, arguments.iter().any(|argument| argument == "--redis"))?;
+    let mut command = program(
+        "demo",
+        Profile::Dev,
+        arguments.iter().any(|argument| argument == "--redis" || argument.starts_with("--penguins")),
+    )?;
     run(command.args(arguments))
 }
 
