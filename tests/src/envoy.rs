@@ -52,6 +52,18 @@ pub struct Changes<'a> {
     /// Further replacements, each of which must be found.
     pub replace: &'a [(&'a str, &'a str)],
     pub workers: u32,
+    pub module: Module,
+}
+
+/// Which filter runs.
+#[derive(Clone, Debug, Default)]
+pub enum Module {
+    #[default]
+    Ours,
+    /// Another module in its place.
+    Other(PathBuf),
+    /// No filter at all.
+    None,
 }
 
 impl Envoy {
@@ -136,7 +148,11 @@ fn config(raven: &Raven, changes: &Changes<'_>) -> String {
     put("port_value: 9901", "port_value: 0");
     put("port_value: 10000", "port_value: 0");
     put("port_value: 8080", &format!("port_value: {}", raven.address().port()));
-    put("target/turnstone.wasm", &parts::module().display().to_string());
+    let module = match &changes.module {
+        Module::Ours | Module::None => parts::module(),
+        Module::Other(path) => path.clone(),
+    };
+    put("target/turnstone.wasm", &module.display().to_string());
     put("{ socket_address: { address: 127.0.0.1, port_value: 7070 } }", &changes.sidecar.yaml());
     if let Some(rules) = changes.rules {
         put(SHIPPED_RULES, &rules.replace('\n', " "));
@@ -144,7 +160,13 @@ fn config(raven: &Raven, changes: &Changes<'_>) -> String {
     for (from, to) in changes.replace {
         put(from, to);
     }
-    text
+    if matches!(changes.module, Module::None) { without_filter(&text) } else { text }
+}
+
+fn without_filter(text: &str) -> String {
+    let (before, rest) = text.split_once("          - name: turnstone\n").expect("our filter");
+    let (_, after) = rest.split_once("          - name: envoy.filters.http.router").expect("the router behind it");
+    format!("{before}          - name: envoy.filters.http.router{after}")
 }
 
 /// Envoy chose its ports: the admin's stands in a file, the listener's on a page.

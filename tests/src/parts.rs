@@ -13,6 +13,11 @@ pub fn module() -> PathBuf {
     part("TURNSTONE_MODULE")
 }
 
+/// The module of the do-nothing callout.
+pub fn callout() -> PathBuf {
+    part("TURNSTONE_CALLOUT")
+}
+
 /// The `turnstone` binary.
 pub fn sidecar() -> PathBuf {
     part("TURNSTONE_SIDECAR")

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
-use crate::envoy::{Changes, Endpoint, Envoy};
+use crate::envoy::{Changes, Endpoint, Envoy, Module};
 use crate::raven::Raven;
 use crate::redis::Redis;
 use crate::sidecar::Sidecar;
@@ -128,7 +128,7 @@ impl World {
     /// What this world changes in the shipped configuration.
     pub fn changes<'a>(&'a self, sidecar: &'a Endpoint) -> Changes<'a> {
         let Plan { rules, replace, workers, .. } = &self.plan;
-        Changes { sidecar, rules: rules.as_deref(), replace, workers: *workers }
+        Changes { sidecar, rules: rules.as_deref(), replace, workers: *workers, module: Module::Ours }
     }
 
     /// Sends request `n` of a client through one penguin.

@@ -79,6 +79,7 @@ fn demo(arguments: &[String]) -> Result<()> {
 
 fn bench(arguments: &[String]) -> Result<()> {
     let mut command = program("bench", Profile::Release, true)?;
+    command.env("TURNSTONE_CALLOUT", wasm::build_callout()?);
     run(command.args(arguments))
 }
 

@@ -22,9 +22,18 @@ enum Way {
 
 /// Builds `target/turnstone.wasm`.
 pub fn build() -> Result<PathBuf> {
+    module("turnstone-filter", "turnstone.wasm")
+}
+
+/// Builds the benchmark's yardstick.
+pub fn build_callout() -> Result<PathBuf> {
+    module("turnstone-callout", "callout.wasm")
+}
+
+fn module(package: &str, name: &str) -> Result<PathBuf> {
     let way = way()?;
     let folder = root().join("target/module");
-    let mut command = cargo(&["build", "--package", "turnstone-filter", "--lib", "--profile", "wasm"]);
+    let mut command = cargo(&["build", "--package", package, "--lib", "--profile", "wasm"]);
     command.args(["--target", TARGET, "--target-dir"]).arg(&folder);
     match &way {
         Way::Installed => say("building the module, with the toolchain's own wasm target"),
@@ -35,11 +44,11 @@ pub fn build() -> Result<PathBuf> {
         }
     }
     run(&mut command)?;
-    publish(&folder.join(TARGET).join("wasm/turnstone_filter.wasm"))
+    publish(&folder.join(TARGET).join("wasm").join(package.replace('-', "_")).with_extension("wasm"), name)
 }
 
-fn publish(built: &Path) -> Result<PathBuf> {
-    let module = root().join("target/turnstone.wasm");
+fn publish(built: &Path, name: &str) -> Result<PathBuf> {
+    let module = root().join("target").join(name);
     let bytes = std::fs::copy(built, &module).with_context(|| format!("{}", built.display()))?;
     ensure!(bytes < MAX_BYTES, "the module has {bytes} bytes, must be under {MAX_BYTES}");
     say(&format!("{} has {} KB", module.display(), bytes / 1000));

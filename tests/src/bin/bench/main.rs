@@ -1,0 +1,101 @@
+//! What a paced request costs, beside plain Envoy and beside a filter that calls out and does nothing.
+//! The three run side by side, in turns, so that a noisy machine is noisy for all.
+
+mod load;
+mod memory;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use clap::Parser;
+use hdrhistogram::Histogram;
+use tokio::net::TcpListener;
+use turnstone_tests::envoy::{Changes, Endpoint, Envoy, Module};
+use turnstone_tests::parts;
+use turnstone_tests::raven::Raven;
+use turnstone_tests::redis::Redis;
+use turnstone_tests::sidecar::Sidecar;
+
+/// What the design allows.
+const MOST_ADDED: f64 = 1.8;
+const MOST_BYTES: u64 = 5_000;
+
+/// Latency added by pacing, and memory per held request
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench")]
+struct Arguments {
+    /// Requests per second
+    #[arg(long, default_value_t = 500)]
+    rate: u32,
+    /// Rounds; in each, all three are measured
+    #[arg(long, default_value_t = 6)]
+    rounds: u32,
+    /// Seconds per measurement
+    #[arg(long, default_value_t = 4)]
+    seconds: u32,
+    /// Requests held at once when memory is measured
+    #[arg(long, default_value_t = 5000)]
+    held: u64,
+}
+
+#[tokio::main]
+async fn main() {
+    let arguments = Arguments::parse();
+    latency(&arguments).await;
+    memory::measure(arguments.held).await;
+}
+
+async fn latency(arguments: &Arguments) {
+    let raven = Raven::start().await;
+    let redis = Redis::start().await;
+    let sidecar = Sidecar::start(&redis.url(), "[policies.raven]\ninterval = '5s'").await;
+    let nobody = Endpoint::Tcp(answer_at_once().await);
+    let ours = Endpoint::Unix(sidecar.socket());
+    let start = async |sidecar: &Endpoint, module| {
+        let changes = Changes { sidecar, rules: None, replace: &[], workers: 1, module };
+        Envoy::start(&raven, &changes).await
+    };
+    let envoys = [
+        ("plain Envoy", start(&nobody, Module::None).await),
+        ("a callout that does nothing", start(&nobody, Module::Other(parts::callout())).await),
+        ("Turnstone on Redis", start(&ours, Module::Ours).await),
+    ];
+    println!(
+        "\n  {} requests/s, each of a client of its own; {} rounds of {} s each\n",
+        arguments.rate, arguments.rounds, arguments.seconds
+    );
+    let mut times: [Histogram<u64>; 3] = std::array::from_fn(|_| Histogram::new(3).expect("three digits"));
+    let client = Arc::new(reqwest::Client::new());
+    // The first round warms connections and caches, and does not count.
+    for round in 0..=arguments.rounds {
+        for ((_, envoy), times) in envoys.iter().zip(&mut times) {
+            let time = Duration::from_secs(arguments.seconds.into());
+            let measured = load::run(&client, envoy.address(), arguments.rate, time).await;
+            if round > 0 {
+                times.add(measured).expect("the same digits");
+            }
+        }
+    }
+    report(&envoys.each_ref().map(|(name, _)| *name), &times);
+}
+
+fn report(names: &[&str; 3], times: &[Histogram<u64>; 3]) {
+    println!("  {:<28} {:>9} {:>9} {:>9} {:>11}", "µs", "p50", "p90", "p99", "added p50");
+    let p50 = |index: usize| times[index].value_at_quantile(0.5) as f64;
+    for (index, name) in names.iter().enumerate() {
+        let at = |quantile| times[index].value_at_quantile(quantile);
+        println!("  {name:<28} {:>9} {:>9} {:>9} {:>11}", at(0.5), at(0.9), at(0.99), p50(index) - p50(0));
+    }
+    let ratio = (p50(2) - p50(0)) / (p50(1) - p50(0));
+    let verdict = if ratio <= MOST_ADDED { "within" } else { "OVER" };
+    println!("\n  Turnstone adds {ratio:.2} times what the callout alone adds: {verdict} the bound of {MOST_ADDED}");
+}
+
+/// The other end of the do-nothing callout: HTTP/2, an empty 200.
+async fn answer_at_once() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let port = listener.local_addr().expect("bound").port();
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(async || "")).await });
+    port
+}
