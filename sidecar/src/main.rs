@@ -58,7 +58,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         }
         Command::Serve => {
             log_as(config.log);
-            tokio::runtime::Runtime::new()?.block_on(serve(&cli.sources, config))
+            tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(serve(&cli.sources, config))
         }
     }
 }

@@ -4,6 +4,6 @@ if until_us == not_before then return changed(false) end
 not_before = until_us
 save()
 for i = 2, 3 do
-  redis.call('PEXPIRE', KEYS[i], math.ceil(idle_ttl + math.max(0, until_us - now) / 1000), 'GT')
+  call('PEXPIRE', KEYS[i], math.ceil(idle_ttl + math.max(0, until_us - now) / 1000), 'GT')
 end
 return changed(true)

@@ -4,10 +4,11 @@
 local NOBODY = string.rep('\0', 16)
 local NO_OWNER = string.rep('\0', 8)
 local UNCHANGED, CHANGED, GRANTED, WAITING = 0, 1, 2, 3
+local call = redis.call
 
 local now = tonumber(ARGV[1])
 if not now then
-  local time = redis.call('TIME')
+  local time = call('TIME')
   now = time[1] * 1000000 + time[2]
 end
 local interval, settle = tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -15,7 +16,7 @@ local lookahead, idle_ttl = tonumber(ARGV[4]), tonumber(ARGV[5])
 
 -- granted_at = 0: no last grant; answered_at = 0: no answer yet; before = 0: nothing before it
 local revision, granted_at, answered_at, before, last_ticket, not_before = 0, 0, 0, 0, NOBODY, 0
-local stored = redis.call('GET', KEYS[1])
+local stored = call('GET', KEYS[1])
 if stored then
   revision, granted_at, answered_at, before, last_ticket = struct.unpack('>I7I7I7I7c16', stored)
   if #stored > 44 then
@@ -46,7 +47,7 @@ local function save()
   local packed = struct.pack('>I7I7I7I7c16', revision, granted_at, answered_at, before, last_ticket)
   if not_before > 0 then packed = packed .. struct.pack('>I7', not_before) end
   local closed_for = math.max(0, not_before - now) / 1000
-  redis.call('SET', KEYS[1], packed, 'PX', math.ceil(idle_ttl + closed_for))
+  call('SET', KEYS[1], packed, 'PX', math.ceil(idle_ttl + closed_for))
 end
 
 local function change()
@@ -65,24 +66,26 @@ local function awaits_answer(ticket)
 end
 
 local function quit_line(ticket)
-  redis.call('HDEL', KEYS[3], ticket)
-  return redis.call('ZREM', KEYS[2], ticket) == 1
+  call('HDEL', KEYS[3], ticket)
+  return call('ZREM', KEYS[2], ticket) == 1
 end
 
 local function owner_of(ticket)
-  return redis.call('HGET', KEYS[3], ticket) or NO_OWNER
+  return call('HGET', KEYS[3], ticket) or NO_OWNER
+end
+
+local function first_in_line()
+  return call('ZRANGE', KEYS[2], 0, 0)[1] or false
 end
 
 -- The answer to every operation. The numbers are differences to now, so that no clock travels.
-local function outcome(verdict, a, b, bound)
-  local head = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
-  local waiting = head and redis.call('ZCARD', KEYS[2]) or 0
+local function outcome(verdict, a, b, bound, head)
   return {
     verdict, a, b, now, revision, bound and (bound - now) or false, opens_at(bound) - now,
-    head or false, head and owner_of(head) or false, waiting,
+    head, head and owner_of(head), head and call('ZCARD', KEYS[2]) or 0,
   }
 end
 
 local function changed(yes)
-  return outcome(yes and CHANGED or UNCHANGED, 0, 0, stored_bound())
+  return outcome(yes and CHANGED or UNCHANGED, 0, 0, stored_bound(), first_in_line())
 end

@@ -17,41 +17,48 @@ end
 if awaits_answer(ticket) then
   granted_at = math.max(granted(), now)
   change()
-  return outcome(GRANTED, granted_at - now, 1, stored_bound())
+  return outcome(GRANTED, granted_at - now, 1, stored_bound(), first_in_line())
 end
 
 -- A place for a ticket that has none: where it stood before, or behind all who wait.
-local score = tonumber(redis.call('ZSCORE', KEYS[2], ticket) or nil)
+local first = call('ZRANGE', KEYS[2], 0, 1, 'WITHSCORES')
+local head, head_since = first[1] or false, tonumber(first[2])
+local score = head_since
+if head and head ~= ticket then
+  score = tonumber(call('ZSCORE', KEYS[2], ticket) or nil)
+end
 local known = score ~= nil
-local head = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
 if not known then
   score = since
-  if not score then
-    local newest = tonumber(redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2])
-    score = newest and math.max(now, newest + 1) or now
+  if not score and head then
+    local newest = tonumber(call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2])
+    score = math.max(now, newest + 1)
   end
+  score = score or now
 end
 
-local head_since = tonumber(head[2])
-local leads = not head[1] or head[1] == ticket
-  or (not known and (score < head_since or (score == head_since and ticket < head[1])))
+local leads = not head or head == ticket
+  or (not known and (score < head_since or (score == head_since and ticket < head)))
 if leads and now + lookahead >= opens_at(bound) then
   if known then quit_line(ticket) end
   granted_at = math.max(now, opens_at(bound))
   answered_at, before, last_ticket = 0, bound or 0, ticket
   change()
-  return outcome(GRANTED, granted_at - now, 0, stored_bound())
+  local next_head = head
+  if known then next_head = first[3] or false end
+  return outcome(GRANTED, granted_at - now, 0, stored_bound(), next_head)
 end
 
-redis.call('HSET', KEYS[3], ticket, owner)
-if not known then redis.call('ZADD', KEYS[2], score, ticket) end
-local ahead = redis.call('ZRANK', KEYS[2], ticket)
+call('HSET', KEYS[3], ticket, owner)
+if not known then call('ZADD', KEYS[2], score, ticket) end
+local ahead = call('ZRANK', KEYS[2], ticket)
 if not known then
   -- All three keys outlive the wait of the last in the line.
   local wait = (math.max(0, opens_at(bound) - now) + (ahead + 1) * (interval + settle)) / 1000
   local ttl = math.ceil(idle_ttl + wait)
-  redis.call('PEXPIRE', KEYS[1], ttl, 'GT')
-  redis.call('PEXPIRE', KEYS[2], ttl)
-  redis.call('PEXPIRE', KEYS[3], ttl)
+  call('PEXPIRE', KEYS[1], ttl, 'GT')
+  call('PEXPIRE', KEYS[2], ttl)
+  call('PEXPIRE', KEYS[3], ttl)
 end
-return outcome(WAITING, score, ahead, bound)
+if leads then head = ticket end
+return outcome(WAITING, score, ahead, bound, head)

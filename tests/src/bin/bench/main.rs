@@ -1,5 +1,5 @@
 //! What a paced request costs, beside plain Envoy and beside a filter that calls out and does nothing.
-//! The three run side by side, in turns, so that a noisy machine is noisy for all.
+//! All run side by side, in turns, so that a noisy machine is noisy for all.
 
 mod load;
 mod memory;
@@ -13,6 +13,7 @@ use hdrhistogram::Histogram;
 use tokio::net::TcpListener;
 use turnstone_tests::envoy::{Changes, Endpoint, Envoy, Module};
 use turnstone_tests::parts;
+use turnstone_tests::process::Process;
 use turnstone_tests::raven::Raven;
 use turnstone_tests::redis::Redis;
 use turnstone_tests::sidecar::Sidecar;
@@ -28,7 +29,7 @@ struct Arguments {
     /// Requests per second
     #[arg(long, default_value_t = 500)]
     rate: u32,
-    /// Rounds; in each, all three are measured
+    /// Rounds; in each, all are measured
     #[arg(long, default_value_t = 6)]
     rounds: u32,
     /// Seconds per measurement
@@ -50,6 +51,7 @@ async fn latency(arguments: &Arguments) {
     let raven = Raven::start().await;
     let redis = Redis::start().await;
     let sidecar = Sidecar::start(&redis.url(), "[policies.raven]\ninterval = '5s'").await;
+    let embedded = Sidecar::start("memory", "[policies.raven]\ninterval = '100ms'\nsettle = '20ms'").await;
     let nobody = Endpoint::Tcp(answer_at_once().await);
     let ours = Endpoint::Unix(sidecar.socket());
     let start = async |sidecar: &Endpoint, module| {
@@ -60,32 +62,70 @@ async fn latency(arguments: &Arguments) {
         ("plain Envoy", start(&nobody, Module::None).await),
         ("a callout that does nothing", start(&nobody, Module::Other(parts::callout())).await),
         ("Turnstone on Redis", start(&ours, Module::Ours).await),
+        ("Turnstone, embedded store", start(&Endpoint::Unix(embedded.socket()), Module::Ours).await),
     ];
     println!(
         "\n  {} requests/s, each of a client of its own; {} rounds of {} s each\n",
         arguments.rate, arguments.rounds, arguments.seconds
     );
-    let mut times: [Histogram<u64>; 3] = std::array::from_fn(|_| Histogram::new(3).expect("three digits"));
+    let mut times: [Histogram<u64>; 4] = std::array::from_fn(|_| Histogram::new(3).expect("three digits"));
     let client = Arc::new(reqwest::Client::new());
     // The first round warms connections and caches, and does not count.
+    let processes = [&[][..], &[], &[&sidecar.process, &redis.process], &[&embedded.process]];
+    let mut costs = [Cost::default(); 4];
     for round in 0..=arguments.rounds {
-        for ((_, envoy), times) in envoys.iter().zip(&mut times) {
+        for (index, (_, envoy)) in envoys.iter().enumerate() {
             let time = Duration::from_secs(arguments.seconds.into());
+            let spent = || Cost::now(envoy, processes[index]);
+            let before = spent();
             let measured = load::run(&client, envoy.address(), arguments.rate, time).await;
             if round > 0 {
-                times.add(measured).expect("the same digits");
+                times[index].add(measured).expect("the same digits");
+                costs[index].add(&before, &spent());
             }
         }
     }
-    report(&envoys.each_ref().map(|(name, _)| *name), &times);
+    report(&envoys.each_ref().map(|(name, _)| *name), &times, &costs);
 }
 
-fn report(names: &[&str; 3], times: &[Histogram<u64>; 3]) {
-    println!("  {:<28} {:>9} {:>9} {:>9} {:>11}", "µs", "p50", "p90", "p99", "added p50");
+/// Processor time of Envoy, and of what stands behind it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost {
+    envoy: Duration,
+    others: Duration,
+}
+
+impl Cost {
+    fn now(envoy: &Envoy, others: &[&Process]) -> Self {
+        Self {
+            envoy: envoy.process.processor_time(),
+            others: others.iter().map(|process| process.processor_time()).sum(),
+        }
+    }
+
+    fn add(&mut self, before: &Self, after: &Self) {
+        self.envoy += after.envoy - before.envoy;
+        self.others += after.others - before.others;
+    }
+}
+
+fn report(names: &[&str; 4], times: &[Histogram<u64>; 4], costs: &[Cost; 4]) {
+    println!(
+        "  {:<28} {:>9} {:>9} {:>9} {:>11}   processor: {:>6} {:>15}",
+        "µs", "p50", "p90", "p99", "added p50", "Envoy", "sidecar + Redis"
+    );
     let p50 = |index: usize| times[index].value_at_quantile(0.5) as f64;
     for (index, name) in names.iter().enumerate() {
         let at = |quantile| times[index].value_at_quantile(quantile);
-        println!("  {name:<28} {:>9} {:>9} {:>9} {:>11}", at(0.5), at(0.9), at(0.99), p50(index) - p50(0));
+        let each = |time: Duration| time.as_micros() / u128::from(times[index].len());
+        let (envoy, others) = (each(costs[index].envoy), each(costs[index].others));
+        println!(
+            "  {name:<28} {:>9} {:>9} {:>9} {:>11}              {envoy:>6} {others:>15}",
+            at(0.5),
+            at(0.9),
+            at(0.99),
+            p50(index) - p50(0)
+        );
     }
     let ratio = (p50(2) - p50(0)) / (p50(1) - p50(0));
     let verdict = if ratio <= MOST_ADDED { "within" } else { "OVER" };
