@@ -7,12 +7,12 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::de::DeserializeOwned;
 use turnstone_lane::Ticket;
 use turnstone_protocol::{Answer, ClientId, DEFAULT_WAIT_MS, Granted, Leave, TurnReply, TurnRequest, Waiting};
 
-use super::problem;
+use super::{mark, problem};
 use crate::metrics::Refusal;
 use crate::pacer::{Call, Held, Pacer};
 use crate::policy::LaneKey;
@@ -33,16 +33,18 @@ pub async fn turn(State(pacer): Shared, headers: HeaderMap, body: Bytes) -> Resp
         Err(refused) => return refused.answer(&pacer),
     };
     tracing::debug!(ticket = %call.ticket, request_id = ?text(&headers, "x-request-id"), traceparent = ?text(&headers, "traceparent"), "asked");
+    // A held call keeps nothing that it does not need.
+    drop((headers, body));
     match pacer.hold(call).await {
         Held::Granted { turn, waited } => {
             let granted = Granted { waited_ms: millis(waited), turn };
-            (StatusCode::OK, Json(TurnReply::Granted(granted))).into_response()
+            mark((StatusCode::OK, Json(TurnReply::Granted(granted))))
         }
         Held::Waiting { since, ahead, eta } => {
             let waiting = Waiting { since, ahead, eta_ms: millis(eta) };
-            (StatusCode::ACCEPTED, Json(TurnReply::Waiting(waiting))).into_response()
+            mark((StatusCode::ACCEPTED, Json(TurnReply::Waiting(waiting))))
         }
-        Held::Left => problem("left", "Left", StatusCode::GONE, "this request has left the line"),
+        Held::Left => mark(problem("left", "Left", StatusCode::GONE, "this request has left the line")),
     }
 }
 
@@ -62,7 +64,7 @@ pub async fn answers(State(pacer): Shared, body: Bytes) -> Response {
         let age = Duration::from_micros(entry.age_us).min(MAX_AGE);
         tokio::spawn(async move { pacer.answered(lane, ticket, age, noticed).await });
     }
-    StatusCode::NO_CONTENT.into_response()
+    mark(StatusCode::NO_CONTENT)
 }
 
 /// `POST /v1/leaves`: taken over at once; the pacer tells the store as often as it takes.
@@ -79,7 +81,7 @@ pub async fn leaves(State(pacer): Shared, body: Bytes) -> Response {
         let pacer = Arc::clone(&pacer);
         tokio::spawn(async move { pacer.leave(lane, ticket, entry.unsent).await });
     }
-    StatusCode::NO_CONTENT.into_response()
+    mark(StatusCode::NO_CONTENT)
 }
 
 /// Why a call gets no turn; asking again would not help.
@@ -90,7 +92,7 @@ enum Refused {
 
 impl Refused {
     fn answer(self, pacer: &Pacer) -> Response {
-        match self {
+        mark(match self {
             Self::Malformed(detail) => {
                 pacer.metrics.refused(Refusal::Malformed);
                 problem("malformed", "Malformed call", StatusCode::BAD_REQUEST, detail)
@@ -99,7 +101,7 @@ impl Refused {
                 pacer.metrics.refused(Refusal::UnknownPolicy);
                 problem("unknown-policy", "Unknown policy", StatusCode::NOT_FOUND, detail)
             }
-        }
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What this process knows of one lane: who waits here, and when to ask next. Pure: `now` is an argument.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// One lane as this process sees it.
 #[derive(Debug, Default)]
 pub(super) struct LocalLane {
-    seats: BTreeMap<(Micros, Ticket), Arc<Seat>>,
+    /// In the order of the line. Nearly all join at the end and leave at the front.
+    seats: VecDeque<((Micros, Ticket), Arc<Seat>)>,
     known: Option<Known>,
     head: Option<Head>,
     suspect: Option<(Ticket, Instant)>,
@@ -62,17 +63,23 @@ impl LocalLane {
 
     /// A ticket waits here now.
     pub fn seat(&mut self, since: Micros, seat: &Arc<Seat>) {
-        self.seats.insert((since, seat.ticket), Arc::clone(seat));
+        let place = (since, seat.ticket);
+        match self.find(place) {
+            Ok(index) => self.seats[index].1 = Arc::clone(seat),
+            Err(index) => self.seats.insert(index, (place, Arc::clone(seat))),
+        }
     }
 
     /// A ticket waits here no more; the first of those that remain takes over the timer.
     pub fn unseat(&mut self, since: Micros, ticket: Ticket) {
-        self.seats.remove(&(since, ticket));
+        if let Ok(index) = self.find((since, ticket)) {
+            self.seats.remove(index);
+        }
         self.rouse_first();
     }
 
     pub fn rouse_first(&self) {
-        if let Some(first) = self.seats.values().next() {
+        if let Some((_, first)) = self.seats.front() {
             first.rouse();
         }
     }
@@ -91,7 +98,7 @@ impl LocalLane {
         if self.head.is_some_and(|head| head.ticket == ticket) {
             return Some(earlier(opens, ASK_EARLY));
         }
-        let first = self.seats.keys().next().is_some_and(|(_, first)| *first == ticket);
+        let first = self.seats.front().is_some_and(|((_, first), _)| *first == ticket);
         first.then(|| {
             let intervals = u32::try_from(ahead).unwrap_or(u32::MAX);
             let expected = opens.checked_add(span(pace.interval).saturating_mul(intervals));
@@ -121,6 +128,10 @@ impl LocalLane {
     /// Nobody waits here, and what is known delays nobody any more.
     pub fn is_spent(&self, now: Instant, pace: Pace) -> bool {
         self.seats.is_empty() && self.opens_at(now, pace) + GRACE < now
+    }
+
+    fn find(&self, place: (Micros, Ticket)) -> Result<usize, usize> {
+        self.seats.binary_search_by_key(&place, |(place, _)| *place)
     }
 
     fn opens_at(&self, now: Instant, pace: Pace) -> Instant {

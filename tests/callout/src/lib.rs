@@ -1,4 +1,5 @@
-//! The yardstick of the benchmark: hold the headers, call out, let go. No body, no state, no decision.
+//! The yardstick of the benchmark: hold the headers, call a sidecar that has nothing to do (an empty
+//! batch of answers), let go. No body, no state, no decision.
 
 #![cfg(any(target_arch = "wasm32", clippy))]
 
@@ -35,8 +36,8 @@ impl Context for Stream {
 
 impl HttpContext for Stream {
     fn on_http_request_headers(&mut self, _count: usize, _ended: bool) -> Action {
-        let headers = vec![(":method", "POST"), (":path", "/"), (":authority", "nobody")];
-        match self.dispatch_http_call("turnstone", headers, Some(b"{}"), Vec::new(), Duration::from_secs(5)) {
+        let headers = vec![(":method", "POST"), (":path", "/v1/answers"), (":authority", "nobody")];
+        match self.dispatch_http_call("turnstone", headers, Some(b"[]"), Vec::new(), Duration::from_secs(5)) {
             Ok(_) => Action::Pause,
             Err(_) => Action::Continue,
         }

@@ -7,10 +7,8 @@ mod memory;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use clap::Parser;
 use hdrhistogram::Histogram;
-use tokio::net::TcpListener;
 use turnstone_tests::envoy::{Changes, Endpoint, Envoy, Module};
 use turnstone_tests::parts;
 use turnstone_tests::process::Process;
@@ -29,7 +27,7 @@ struct Arguments {
     /// Requests per second
     #[arg(long, default_value_t = 500)]
     rate: u32,
-    /// Rounds; in each, all are measured
+    /// Rounds; in each, all are measured; 0: measure memory only
     #[arg(long, default_value_t = 6)]
     rounds: u32,
     /// Seconds per measurement
@@ -43,7 +41,9 @@ struct Arguments {
 #[tokio::main]
 async fn main() {
     let arguments = Arguments::parse();
-    latency(&arguments).await;
+    if arguments.rounds > 0 {
+        latency(&arguments).await;
+    }
     memory::measure(arguments.held).await;
 }
 
@@ -52,7 +52,8 @@ async fn latency(arguments: &Arguments) {
     let redis = Redis::start().await;
     let sidecar = Sidecar::start(&redis.url(), "[policies.raven]\ninterval = '5s'").await;
     let embedded = Sidecar::start("memory", "[policies.raven]\ninterval = '100ms'\nsettle = '20ms'").await;
-    let nobody = Endpoint::Tcp(answer_at_once().await);
+    let idle = Sidecar::start("memory", "[policies.raven]\ninterval = '5s'").await;
+    let nobody = Endpoint::Unix(idle.socket());
     let ours = Endpoint::Unix(sidecar.socket());
     let start = async |sidecar: &Endpoint, module| {
         let changes = Changes { sidecar, rules: None, replace: &[], workers: 1, module };
@@ -71,7 +72,7 @@ async fn latency(arguments: &Arguments) {
     let mut times: [Histogram<u64>; 4] = std::array::from_fn(|_| Histogram::new(3).expect("three digits"));
     let client = Arc::new(reqwest::Client::new());
     // The first round warms connections and caches, and does not count.
-    let processes = [&[][..], &[], &[&sidecar.process, &redis.process], &[&embedded.process]];
+    let processes = [&[][..], &[&idle.process], &[&sidecar.process, &redis.process], &[&embedded.process]];
     let mut costs = [Cost::default(); 4];
     for round in 0..=arguments.rounds {
         for (index, (_, envoy)) in envoys.iter().enumerate() {
@@ -130,12 +131,4 @@ fn report(names: &[&str; 4], times: &[Histogram<u64>; 4], costs: &[Cost; 4]) {
     let ratio = (p50(2) - p50(0)) / (p50(1) - p50(0));
     let verdict = if ratio <= MOST_ADDED { "within" } else { "OVER" };
     println!("\n  Turnstone adds {ratio:.2} times what the callout alone adds: {verdict} the bound of {MOST_ADDED}");
-}
-
-/// The other end of the do-nothing callout: HTTP/2, an empty 200.
-async fn answer_at_once() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let port = listener.local_addr().expect("bound").port();
-    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(async || "")).await });
-    port
 }
