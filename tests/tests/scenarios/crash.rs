@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use turnstone_tests::world::{Plan, assert_all_ok};
+use nix::sys::signal::Signal;
+use turnstone_tests::until;
+use turnstone_tests::world::{Penguin, Plan, assert_all_ok};
 
 use crate::{LATE, ms};
 
@@ -94,4 +96,62 @@ async fn case_26_redis_forgets_its_scripts_under_load() {
     lanes.assert_gaps(ms(200));
     assert_eq!(lanes.0.values().map(Vec::len).sum::<usize>(), 200);
     world.assert_no_trap().await;
+}
+
+#[tokio::test]
+async fn case_23_kill_sidecar_and_envoy_that_hold_4_and_5_of_6() {
+    let mut world = Plan::every(ms(2000)).penguins(2).start().await;
+    let mut calls = world.send_in_order("a", 1..2).await;
+    for (n, penguin) in [(2, 1), (3, 1), (4, 0), (5, 0), (6, 1)] {
+        if penguin == 1 {
+            calls.push(world.send(penguin, "a", n));
+        } else {
+            let Penguin { client, .. } = &world.penguins[penguin];
+            let body = serde_json::json!({ "clientId": "a", "n": n }).to_string();
+            // Its caller dies with its Envoy.
+            tokio::spawn(client.post(world.penguins[penguin].url()).body(body).send());
+        }
+        world.until_held(n - 1).await;
+    }
+    drop(world.penguins.remove(0));
+    assert_all_ok(calls).await;
+    let lanes = world.lanes();
+    lanes.assert_gaps(ms(2000));
+    assert_eq!(lanes.order("a"), [1, 2, 3, 6]);
+    // Evicted after a grace of half a second and a second of patience.
+    let last = lanes.lane("a")[3].at - lanes.lane("a")[2].at;
+    assert!(last < ms(2000 + 3000), "the turn of the dead is skipped within three seconds, not waited for: {last:?}");
+}
+
+#[tokio::test]
+async fn case_27_while_redis_stands_still_all_are_held_and_that_is_visible_once() {
+    let world = Plan::every(ms(500)).penguins(2).start().await;
+    let calls = world.send_in_order("a", 0..12).await;
+    world.redis().process.signal(Signal::SIGSTOP);
+    let sidecar = &world.penguins[0].sidecar;
+    until("it says that it holds", ms(5000), async || sidecar.get("/healthz").await.contains("holding")).await;
+    assert_eq!(sidecar.counter("turnstone_holding").await, 1);
+    let stopped = world.raven.count();
+    tokio::time::sleep(ms(2000)).await;
+    assert_eq!(world.raven.count(), stopped, "never unpaced");
+    world.redis().process.signal(Signal::SIGCONT);
+    assert_all_ok(calls).await;
+    let lanes = world.lanes();
+    lanes.assert_gaps(ms(500));
+    assert_eq!(lanes.order("a"), (0..12).collect::<Vec<_>>());
+    let warnings = sidecar.process.output().matches("holding: the store does not answer").count();
+    assert_eq!(warnings, 1, "once, not per request");
+    world.assert_no_trap().await;
+}
+
+#[tokio::test]
+async fn case_28_a_redis_that_forgets_all_is_held_to_the_turns_that_a_living_sidecar_saw() {
+    let world = Plan::every(ms(1000)).penguins(2).start().await;
+    let calls = world.send_in_order("a", 0..6).await;
+    world.until_arrived(2, ms(5000)).await;
+    let _: () = world.redis().run(&["FLUSHALL"]).await;
+    assert_all_ok(calls).await;
+    let lanes = world.lanes();
+    lanes.assert_gaps(ms(1000));
+    assert_eq!(lanes.order("a"), (0..6).collect::<Vec<_>>());
 }
