@@ -42,12 +42,16 @@ local function opens_at(bound)
   return math.max(bound + interval, not_before)
 end
 
--- The 44 bytes fit Redis' embedded strings; a pause adds seven.
+-- The 44 bytes fit Redis' embedded strings; a pause adds seven. Nearly always the ttl is the text
+-- that came in: a number would be printed with 17 digits first.
 local function save()
   local packed = struct.pack('>I7I7I7I7c16', revision, granted_at, answered_at, before, last_ticket)
-  if not_before > 0 then packed = packed .. struct.pack('>I7', not_before) end
-  local closed_for = math.max(0, not_before - now) / 1000
-  call('SET', KEYS[1], packed, 'PX', math.ceil(idle_ttl + closed_for))
+  local ttl = ARGV[5]
+  if not_before > 0 then
+    packed = packed .. struct.pack('>I7', not_before)
+    ttl = math.ceil(idle_ttl + math.max(0, not_before - now) / 1000)
+  end
+  call('SET', KEYS[1], packed, 'PX', ttl)
 end
 
 local function change()
