@@ -5,6 +5,7 @@
 
 pub mod action;
 pub mod backoff;
+mod calls;
 pub mod config;
 pub mod head;
 mod outbox;

@@ -1,5 +1,7 @@
 //! What the sidecar should know, collected between ticks. Leaves are told until it says that it heard.
 
+use std::collections::HashMap;
+
 use turnstone_protocol::{Answer, Leave};
 
 use crate::Micros;
@@ -13,7 +15,7 @@ const GIVE_UP_AFTER: Micros = 60_000_000;
 
 /// A leave, and since when it is to be told.
 #[derive(Debug)]
-pub(crate) struct Leaving {
+struct Leaving {
     leave: Leave,
     since: Micros,
 }
@@ -24,11 +26,12 @@ pub(crate) struct Outbox {
     leaves: Vec<Leaving>,
     retry: Vec<Leaving>,
     retry_at: Micros,
+    told: HashMap<u32, Vec<Leaving>>,
 }
 
 impl Outbox {
     pub fn is_empty(&self) -> bool {
-        self.answers.is_empty() && self.leaves.is_empty() && self.retry.is_empty()
+        self.answers.is_empty() && self.leaves.is_empty() && self.retry.is_empty() && self.told.is_empty()
     }
 
     /// `answer` has the instant of raven's answer in place of its age.
@@ -50,8 +53,8 @@ impl Outbox {
         (!batch.is_empty()).then(|| serde_json::to_vec(&batch).unwrap_or_default())
     }
 
-    /// One body of leaves, and what to give back if nobody hears it.
-    pub fn next_leaves(&mut self, now: Micros) -> Option<(Vec<u8>, Vec<Leaving>)> {
+    /// One body of leaves; they stay here until [`Outbox::heard`] or [`Outbox::unheard`] of `telling`.
+    pub fn next_leaves(&mut self, telling: u32, now: Micros) -> Option<Vec<u8>> {
         if now >= self.retry_at {
             self.leaves.append(&mut self.retry);
         }
@@ -59,11 +62,20 @@ impl Outbox {
         let batch: Vec<Leaving> = self.leaves.drain(..count).collect();
         let bodies: Vec<&Leave> = batch.iter().map(|leaving| &leaving.leave).collect();
         let body = serde_json::to_vec(&bodies).unwrap_or_default();
-        (!batch.is_empty()).then_some((body, batch))
+        (!batch.is_empty()).then(|| {
+            self.told.insert(telling, batch);
+            body
+        })
     }
 
-    /// Nobody heard these: they go out again later.
-    pub fn unheard(&mut self, leaves: Vec<Leaving>, now: Micros) {
+    /// The sidecar knows.
+    pub fn heard(&mut self, telling: u32) {
+        self.told.remove(&telling);
+    }
+
+    /// Nobody heard it: its leaves go out again later. Lost answers cost a settle at most.
+    pub fn unheard(&mut self, telling: u32, now: Micros) {
+        let Some(leaves) = self.told.remove(&telling) else { return };
         let fresh = leaves.into_iter().filter(|leaving| now.saturating_sub(leaving.since) < GIVE_UP_AFTER);
         self.retry.extend(fresh);
         self.retry_at = now.saturating_add(RETRY_AFTER);

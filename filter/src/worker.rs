@@ -8,22 +8,16 @@ use turnstone_protocol::{ANSWERS_PATH, ClientId, LEAVES_PATH, OWN_HEADERS};
 use crate::Micros;
 use crate::action::{Action, Flow, Metric, Stream, Token};
 use crate::backoff::Scatter;
+use crate::calls::{Call, Calls};
 use crate::config::{Config, OnMissing};
 use crate::head::Head;
-use crate::outbox::{Leaving, Outbox};
+use crate::outbox::Outbox;
 use crate::request::{Ask, Next, Reading, Refusal, Reply, Request, Search, trace};
 
 /// With these a caller, or Envoy for it, would send a second request past the pace.
 const RETRY_HEADERS: [&str; 3] = ["x-envoy-retry-on", "x-envoy-max-retries", "x-envoy-hedge-on-per-try-timeout"];
 /// After an outage thousands are due: this many ask per tick.
 const ASKS_PER_TICK: usize = 200;
-
-/// Why a call is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Call {
-    Ask(Stream),
-    Tell(u32),
-}
 
 /// The state of one worker.
 #[derive(Debug)]
@@ -34,10 +28,8 @@ pub struct Worker {
     scatter: Scatter,
     requests: HashMap<Stream, Request>,
     due: BTreeSet<(Micros, Stream)>,
-    calls: HashMap<Token, Call>,
-    open: HashMap<Stream, Token>,
+    calls: Calls,
     outbox: Outbox,
-    told: HashMap<u32, Vec<Leaving>>,
     tellings: u32,
     actions: Vec<Action>,
 }
@@ -52,10 +44,8 @@ impl Worker {
             scatter: Scatter::new(seed),
             requests: HashMap::new(),
             due: BTreeSet::new(),
-            calls: HashMap::new(),
-            open: HashMap::new(),
+            calls: Calls::default(),
             outbox: Outbox::default(),
-            told: HashMap::new(),
             tellings: 0,
             actions: Vec::new(),
         }
@@ -63,8 +53,7 @@ impl Worker {
 
     /// Nothing waits, no call is open, and nothing is to be told.
     pub fn is_idle(&self) -> bool {
-        let empty = self.requests.is_empty() && self.due.is_empty() && self.calls.is_empty() && self.open.is_empty();
-        empty && self.told.is_empty() && self.outbox.is_empty()
+        self.requests.is_empty() && self.due.is_empty() && self.calls.is_empty() && self.outbox.is_empty()
     }
 
     /// What is to be done since the last call of this.
@@ -116,8 +105,7 @@ impl Worker {
 
     /// The shell opened the call it was told to.
     pub fn ask_sent(&mut self, stream: Stream, token: Token) {
-        self.calls.insert(token, Call::Ask(stream));
-        self.open.insert(stream, token);
+        self.calls.open(token, Call::Ask(stream));
     }
 
     /// The shell could not open the call.
@@ -126,25 +114,20 @@ impl Worker {
     }
 
     pub fn tell_sent(&mut self, telling: u32, token: Token) {
-        self.calls.insert(token, Call::Tell(telling));
+        self.calls.open(token, Call::Tell(telling));
     }
 
     pub fn tell_failed(&mut self, telling: u32, now: Micros) {
-        if let Some(leaves) = self.told.remove(&telling) {
-            self.outbox.unheard(leaves, now);
-        }
+        self.outbox.unheard(telling, now);
     }
 
     /// A call ended.
     pub fn reply(&mut self, token: Token, reply: &Reply<'_>, now: Micros) {
-        match self.calls.remove(&token) {
-            Some(Call::Ask(stream)) => {
-                self.open.remove(&stream);
-                self.hear(stream, reply, now);
-            }
+        match self.calls.end(token) {
+            Some(Call::Ask(stream)) => self.hear(stream, reply, now),
             Some(Call::Tell(telling)) => match reply {
                 // 400 and 404: it heard, and saying it again would not help.
-                Reply::Sidecar { status: 204 | 400 | 404, .. } => drop(self.told.remove(&telling)),
+                Reply::Sidecar { status: 204 | 400 | 404, .. } => self.outbox.heard(telling),
                 Reply::Sidecar { .. } | Reply::Nobody => self.tell_failed(telling, now),
             },
             None => {}
@@ -167,9 +150,7 @@ impl Worker {
 
     /// The stream ended, whichever way.
     pub fn gone(&mut self, stream: Stream, now: Micros) {
-        if let Some(token) = self.open.remove(&stream) {
-            self.calls.remove(&token);
-        }
+        self.calls.forget(stream);
         match self.requests.remove(&stream) {
             Some(Request::Backoff { ask, due }) => {
                 self.due.remove(&(due, stream));
@@ -194,9 +175,8 @@ impl Worker {
         while let Some(body) = self.outbox.next_answers(now) {
             self.tell(ANSWERS_PATH, body);
         }
-        while let Some((body, leaves)) = self.outbox.next_leaves(now) {
-            let telling = self.tell(LEAVES_PATH, body);
-            self.told.insert(telling, leaves);
+        while let Some(body) = self.outbox.next_leaves(self.tellings.wrapping_add(1), now) {
+            self.tell(LEAVES_PATH, body);
         }
     }
 
@@ -298,9 +278,8 @@ impl Worker {
         self.outbox.leave(ask.leave(true), now);
     }
 
-    fn tell(&mut self, path: &'static str, body: Vec<u8>) -> u32 {
+    fn tell(&mut self, path: &'static str, body: Vec<u8>) {
         self.tellings = self.tellings.wrapping_add(1);
         self.actions.push(Action::Tell { path, body, telling: self.tellings });
-        self.tellings
     }
 }
