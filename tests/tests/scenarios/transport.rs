@@ -207,3 +207,21 @@ async fn the_access_log_names_the_waited_time_and_filter_and_sidecar_can_talk_ov
     let logged = async || world.penguins[0].envoy.process.output().contains(&line);
     turnstone_tests::until("the access log has the line", ms(5000), logged).await;
 }
+
+#[tokio::test]
+async fn a_grpc_call_gets_its_turn_before_its_body_ends() {
+    let world = Plan::every(ms(500)).rules(HEADER).start().await;
+    let penguin = &world.penguins[0];
+    let stream = TcpStream::connect(penguin.envoy.address()).await.expect("Envoy accepts");
+    let (sender, connection) = h2::client::handshake(stream).await.expect("HTTP/2");
+    tokio::spawn(connection);
+    let mut sender = sender.ready().await.expect("ready");
+    let request =
+        http::Request::post("http://raven/x").header("content-type", "application/grpc").header("x-client", "g");
+    let (answer, mut body) = sender.send_request(request.body(()).expect("a request"), false).expect("sent");
+    let granted = async || penguin.envoy.counter("turnstone_filter_granted").await == 1;
+    turnstone_tests::until("the open stream has its turn", ms(5000), granted).await;
+    body.send_data(Bytes::from_static(b"message"), true).expect("sent");
+    assert_eq!(answer.await.expect("an answer").status(), 200);
+    world.assert_no_trap().await;
+}
