@@ -2,7 +2,8 @@
 
 use crate::line::Line;
 use crate::types::{
-    Evidence, Grant, LOOKAHEAD, Look, Micros, Operation, Outcome, Owner, Pace, Revision, Take, Ticket, Verdict, Waiting,
+    Evidence, Grant, LOOKAHEAD, Look, Micros, Operation, Outcome, Owner, Pace, Refused, Revision, Take, Ticket, Verdict,
+    Waiting,
 };
 
 /// The last grant, as far as it is known.
@@ -103,6 +104,7 @@ impl Lane {
         if let Some(grant) = self.grant_again(take.ticket, now) {
             return Outcome { verdict: Verdict::Granted(grant), look: self.look(now, pace) };
         }
+        let in_line = self.line.len();
         let since = take.since.unwrap_or_else(|| self.arrival(now));
         let since = self.line.join(take.ticket, take.owner, since);
         let leads = self.line.head().is_some_and(|head| head.ticket == take.ticket);
@@ -113,8 +115,16 @@ impl Lane {
             let grant = Grant { start_in: granted_at - now, again: false };
             return Outcome { verdict: Verdict::Granted(grant), look: self.look(now, pace) };
         }
-        let waiting = Waiting { since, ahead: self.line.ahead(take.ticket, since) };
-        Outcome { verdict: Verdict::Waiting(waiting), look: self.look_from(bound, now, pace) }
+        let ahead = self.line.ahead(take.ticket, since);
+        let wait = (opens_at - now).max(0) + i64::try_from(ahead).unwrap_or(i64::MAX).saturating_mul(pace.interval);
+        let is_new = self.line.len() > in_line;
+        let verdict = if is_new && take.bounds.exceeded(wait, in_line) {
+            self.line.remove(take.ticket);
+            Verdict::Refused(Refused { wait, ahead })
+        } else {
+            Verdict::Waiting(Waiting { since, ahead })
+        };
+        Outcome { verdict, look: self.look_from(bound, now, pace) }
     }
 
     /// A new arrival stands behind all who wait, whatever the clock did meanwhile.

@@ -10,6 +10,6 @@ mod types;
 
 pub use lane::{Lane, Last};
 pub use types::{
-    Evidence, Grant, Head, LOOKAHEAD, Look, Micros, Operation, Outcome, Owner, Pace, Revision, Take, Ticket, Verdict,
-    Waiting,
+    Bounds, Evidence, Grant, Head, LOOKAHEAD, Look, Micros, Operation, Outcome, Owner, Pace, Refused, Revision, Take,
+    Ticket, Verdict, Waiting,
 };

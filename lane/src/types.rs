@@ -102,6 +102,30 @@ pub struct Take {
     /// The arrival stamp, where it is known: it puts a ticket that the store lost back in its place.
     pub since: Option<Micros>,
     pub evidence: Option<Evidence>,
+    /// What a ticket without a place must not exceed.
+    pub bounds: Bounds,
+}
+
+impl Take {
+    /// A ticket that comes without a history, and with no bounds.
+    pub fn new(ticket: Ticket, owner: Owner) -> Self {
+        Self { ticket, owner, since: None, evidence: None, bounds: Bounds::default() }
+    }
+}
+
+/// How long and how far back a new ticket may have to wait; by default as it must.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// The longest wait that is worth a place in the line.
+    pub max_wait: Option<Micros>,
+    /// The most tickets in the line.
+    pub max_line: Option<u64>,
+}
+
+impl Bounds {
+    pub(crate) fn exceeded(&self, wait: Micros, in_line: u64) -> bool {
+        self.max_wait.is_some_and(|most| wait > most) || self.max_line.is_some_and(|most| in_line >= most)
+    }
 }
 
 /// Everything that can happen to a lane.
@@ -147,11 +171,21 @@ pub struct Waiting {
     pub ahead: u64,
 }
 
+/// A place that the ticket's bounds do not allow: it did not join the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// How long it would have waited.
+    pub wait: Micros,
+    /// Tickets before it.
+    pub ahead: u64,
+}
+
 /// What an operation did for the ticket it named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Granted(Grant),
     Waiting(Waiting),
+    Refused(Refused),
     /// The operation changed the lane.
     Changed,
     /// There was nothing to change.

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use turnstone_lane::{LOOKAHEAD, Lane, Micros, Operation, Outcome, Owner, Pace, Take, Ticket, Verdict};
+use turnstone_lane::{
+    Bounds, LOOKAHEAD, Lane, Micros, Operation, Outcome, Owner, Pace, Refused, Take, Ticket, Verdict,
+};
 
 const START: Micros = 1_700_000_000_000_000;
 const PACE: Pace = Pace { interval: 5_000_000, settle: 250_000 };
@@ -14,13 +16,13 @@ fn ticket(n: u8) -> Ticket {
 }
 
 fn take(n: u8) -> Operation {
-    Operation::Take(Take { ticket: ticket(n), owner: Owner(1), since: None, evidence: None })
+    Operation::Take(Take::new(ticket(n), Owner(1)))
 }
 
 fn start_in(outcome: Outcome) -> Option<Micros> {
     match outcome.verdict {
         Verdict::Granted(grant) => Some(grant.start_in),
-        Verdict::Waiting(_) | Verdict::Changed | Verdict::Unchanged => None,
+        Verdict::Waiting(_) | Verdict::Refused(_) | Verdict::Changed | Verdict::Unchanged => None,
     }
 }
 
@@ -188,7 +190,7 @@ proptest! {
         let mut lane = Lane::default();
         let revision = lane.apply(take(0), START, PACE).look.revision;
         let evidence = Some(turnstone_lane::Evidence { revision, age });
-        let ask = Operation::Take(Take { ticket: ticket(1), owner: Owner(1), since: None, evidence });
+        let ask = Operation::Take(Take { evidence, ..Take::new(ticket(1), Owner(1)) });
         let outcome = lane.apply(ask, START + step, PACE);
         prop_assert_eq!(start_in(outcome).is_some(), age + LOOKAHEAD >= PACE.interval);
     }
@@ -198,7 +200,7 @@ proptest! {
 fn a_store_that_lost_the_grant_takes_the_callers_word() {
     let mut lane = Lane::default();
     let evidence = Some(turnstone_lane::Evidence { revision: START + 7, age: 1_000_000 });
-    let ask = Operation::Take(Take { ticket: ticket(1), owner: Owner(1), since: None, evidence });
+    let ask = Operation::Take(Take { evidence, ..Take::new(ticket(1), Owner(1)) });
     let look = lane.apply(ask, START, PACE).look;
     assert_eq!((look.opens_in, look.revision), (4_000_000, START + 7));
 }
@@ -207,7 +209,7 @@ fn a_store_that_lost_the_grant_takes_the_callers_word() {
 fn a_waiter_that_comes_back_gets_its_old_place() {
     let mut lane = Lane::unknown(START);
     let back =
-        |n, since| Operation::Take(Take { ticket: ticket(n), owner: Owner(1), since: Some(since), evidence: None });
+        |n, since| Operation::Take(Take { since: Some(since), ..Take::new(ticket(n), Owner(1)) });
     lane.apply(take(9), START + 10, PACE);
     lane.apply(back(2, START - 50), START + 20, PACE);
     lane.apply(back(1, START - 60), START + 30, PACE);
@@ -217,7 +219,7 @@ fn a_waiter_that_comes_back_gets_its_old_place() {
 #[test]
 fn a_dead_owner_is_evicted_whole_and_only_while_it_leads() {
     let mut lane = Lane::unknown(START);
-    let join = |n, owner| Operation::Take(Take { ticket: ticket(n), owner: Owner(owner), since: None, evidence: None });
+    let join = |n, owner| Operation::Take(Take::new(ticket(n), Owner(owner)));
     for (n, owner) in [(1, 7), (2, 8), (3, 7)] {
         lane.apply(join(n, owner), START + i64::from(n), PACE);
     }
@@ -247,4 +249,24 @@ fn a_large_settle_means_one_in_flight() {
     assert!(start_in(lane.apply(take(1), done, strict)).is_none());
     lane.apply(Operation::Answered { ticket: ticket(0), age: 0 }, done, strict);
     assert_eq!(start_in(lane.apply(take(1), done + 5_000_000, strict)), Some(0));
+}
+
+#[test]
+fn bounds_refuse_a_new_ticket_at_once_and_never_one_that_has_a_place() {
+    let (mut lane, interval) = (Lane::default(), 5_000_000);
+    let pace = Pace { interval, settle: 250_000 };
+    let bounds = Bounds { max_wait: Some(12_000_000), max_line: None };
+    let mut take = |n, now| lane.apply(Operation::Take(Take { bounds, ..Take::new(ticket(n), Owner(1)) }), now, pace);
+    assert!(matches!(take(1, 0).verdict, Verdict::Granted(_)));
+    assert!(matches!(take(2, 0).verdict, Verdict::Waiting(_)));
+    assert!(matches!(take(3, 0).verdict, Verdict::Waiting(_)));
+    let refused = Verdict::Refused(Refused { wait: 15_250_000, ahead: 2 });
+    assert_eq!(take(4, 0).verdict, refused);
+    assert_eq!(take(4, 0).look.waiting, 2, "it did not join");
+    assert!(matches!(take(3, 0).verdict, Verdict::Waiting(_)), "asking again is no new ticket");
+    let bounds = Bounds { max_wait: None, max_line: Some(2) };
+    let mut take = |n, now| lane.apply(Operation::Take(Take { bounds, ..Take::new(ticket(n), Owner(1)) }), now, pace);
+    assert!(matches!(take(5, 0).verdict, Verdict::Refused(_)));
+    assert!(matches!(take(2, 5_250_000).verdict, Verdict::Granted(_)));
+    assert!(matches!(take(5, 5_250_000).verdict, Verdict::Waiting(_)));
 }

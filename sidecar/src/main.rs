@@ -104,14 +104,14 @@ fn start_pacer(config: &Config) -> anyhow::Result<Arc<Pacer>> {
     let policies = config.policies.clone();
     let pacer = match &config.store {
         StoreUrl::Memory => {
-            let pacer = Pacer::new(me, Arc::new(MemoryStore::start()), policies);
+            let pacer = Pacer::new(me, Arc::new(MemoryStore::start()), policies, config.ramp);
             pacer.run(None);
             pacer
         }
         StoreUrl::Redis(url) => {
-            let (store, wakes) = RedisStore::open(url, me).context("store")?;
-            let pacer = Pacer::new(me, Arc::new(store), policies);
-            pacer.run(Some(wakes));
+            let (store, hints) = RedisStore::open(url, me).context("store")?;
+            let pacer = Pacer::new(me, Arc::new(store), policies, config.ramp);
+            pacer.run(Some(hints));
             pacer
         }
     };

@@ -21,6 +21,8 @@ struct PolicyLabel {
 pub(crate) enum Refusal {
     Malformed,
     UnknownPolicy,
+    /// A bound that the operator set.
+    Bound,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -42,6 +44,9 @@ pub struct Metrics {
     evicted: PerPolicy,
     ghosts: PerPolicy,
     detached: PerPolicy,
+    repaired: PerPolicy,
+    floored: PerPolicy,
+    ramped: Counter,
     waited: Waits,
     store_seconds: Histogram,
     store_errors: Counter,
@@ -63,6 +68,9 @@ impl Metrics {
             evicted: PerPolicy::default(),
             ghosts: PerPolicy::default(),
             detached: PerPolicy::default(),
+            repaired: PerPolicy::default(),
+            floored: PerPolicy::default(),
+            ramped: Counter::default(),
             waited: Waits::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 2.0, 20))),
             store_seconds: Histogram::new(exponential_buckets(0.000_05, 2.0, 16)),
             store_errors: Counter::default(),
@@ -85,6 +93,9 @@ impl Metrics {
         registry.register("evicted", "Times the waiters of an absent sidecar were skipped", self.evicted.clone());
         registry.register("ghosts", "Heads of this sidecar that nobody asked for, removed", self.ghosts.clone());
         registry.register("detached", "Tickets dropped because nobody asked for them again", self.detached.clone());
+        registry.register("repaired", "Lanes with something else in their keys, taken away", self.repaired.clone());
+        registry.register("floored", "Turns that the store gave too early and this sidecar held", self.floored.clone());
+        registry.register("ramped", "Turns held back because too many were due at once", self.ramped.clone());
         registry.register("waited_seconds", "Time from the first ask to the turn", self.waited.clone());
         registry.register("store_seconds", "Time of one store operation", self.store_seconds.clone());
         registry.register("store_errors", "Store operations that failed", self.store_errors.clone());
@@ -134,6 +145,18 @@ impl Metrics {
 
     pub(crate) fn detached(&self, lane: &LaneKey) {
         self.detached.get_or_create(&label(lane)).inc();
+    }
+
+    pub(crate) fn repaired(&self, lane: &LaneKey) {
+        self.repaired.get_or_create(&label(lane)).inc();
+    }
+
+    pub(crate) fn floored(&self, lane: &LaneKey) {
+        self.floored.get_or_create(&label(lane)).inc();
+    }
+
+    pub(crate) fn ramped(&self) {
+        self.ramped.inc();
     }
 
     pub(crate) fn store_call(&self, time: Duration, answered: bool) {

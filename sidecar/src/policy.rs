@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use turnstone_lane::{LOOKAHEAD, Micros, Pace};
+use turnstone_lane::{Bounds, LOOKAHEAD, Micros, Pace};
 use turnstone_protocol::ClientId;
 
 /// Shorter intervals cannot be told from the lookahead.
@@ -20,8 +20,16 @@ pub struct Policy {
     pub settle: Duration,
     /// How long a lane is remembered after its last request.
     pub idle_ttl: Duration,
-    /// Intervals of single clients.
-    pub clients: HashMap<ClientId, Duration>,
+    pub bounds: Bounds,
+    /// Clients with rules of their own.
+    pub clients: HashMap<ClientId, Client>,
+}
+
+/// What differs for a single client; `None`: as the policy says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Client {
+    pub interval: Option<Duration>,
+    pub bounds: Bounds,
 }
 
 /// What governs one lane at this moment.
@@ -29,13 +37,19 @@ pub struct Policy {
 pub struct Rules {
     pub pace: Pace,
     pub idle_ttl: Duration,
+    pub bounds: Bounds,
 }
 
 impl Policy {
     pub fn rules(&self, client_id: &ClientId) -> Rules {
-        let interval = *self.clients.get(client_id).unwrap_or(&self.interval);
+        let client = self.clients.get(client_id).copied().unwrap_or_default();
+        let interval = client.interval.unwrap_or(self.interval);
         let pace = Pace { interval: micros(interval), settle: micros(self.settle) };
-        Rules { pace, idle_ttl: self.idle_ttl.max(interval + self.settle) }
+        let bounds = Bounds {
+            max_wait: client.bounds.max_wait.or(self.bounds.max_wait),
+            max_line: client.bounds.max_line.or(self.bounds.max_line),
+        };
+        Rules { pace, idle_ttl: self.idle_ttl.max(interval + self.settle), bounds }
     }
 }
 

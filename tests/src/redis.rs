@@ -1,6 +1,6 @@
 //! A Redis of one's own, on a Unix socket in a folder of its own.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -13,25 +13,62 @@ use crate::{parts, until};
 #[derive(Debug)]
 pub struct Redis {
     pub process: Process,
-    socket: PathBuf,
-    _dir: TempDir,
+    port: u16,
+    options: Vec<String>,
+    dir: TempDir,
 }
 
 impl Redis {
+    /// One that keeps nothing when it ends.
     pub async fn start() -> Self {
+        Self::with(&["--save", "", "--appendonly", "no"]).await
+    }
+
+    pub async fn with(options: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let socket = dir.path().join("redis.sock");
-        let mut command = Command::new(parts::redis_server());
-        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(&socket);
-        command.arg("--dir").arg(dir.path());
-        let process = Process::start(&mut command, &dir.path().join("redis.log"));
-        let redis = Self { process, socket, _dir: dir };
-        until("Redis answers", Duration::from_secs(10), async || redis.connect().await.is_ok()).await;
+        let options = options.iter().map(|&option| option.to_owned()).collect();
+        let port = free_port();
+        let process = launch(dir.path(), port, &options);
+        let redis = Self { process, port, options, dir };
+        redis.until_it_answers().await;
         redis
     }
 
+    /// `kill -9`, and starts it anew in the same place.
+    pub async fn restart(&mut self) {
+        self.process.kill();
+        self.process = launch(self.dir.path(), self.port, &self.options);
+        self.until_it_answers().await;
+    }
+
+    async fn until_it_answers(&self) {
+        until("Redis answers", Duration::from_secs(10), async || self.connect().await.is_ok()).await;
+    }
+
     pub fn url(&self) -> String {
-        format!("redis+unix://{}", self.socket.display())
+        format!("redis+unix://{}", self.dir.path().join("redis.sock").display())
+    }
+
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Follows another as its replica, or, told so by nobody, becomes a master again; returns when it has.
+    pub async fn follow(&self, master: Option<&Self>) {
+        let Some(master) = master else {
+            let _: () = self.run(&["REPLICAOF", "NO", "ONE"]).await;
+            return;
+        };
+        let _: () = self.run(&["REPLICAOF", "127.0.0.1", &master.port.to_string()]).await;
+        let up = async || self.info("replication", "master_link_status").await == "up";
+        until("the replica follows", Duration::from_secs(20), up).await;
+    }
+
+    /// One line of INFO.
+    pub async fn info(&self, section: &str, name: &str) -> String {
+        let info: String = self.run(&["INFO", section]).await;
+        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.unwrap_or_else(|| panic!("INFO {section} has no {name}")).trim().to_owned()
     }
 
     /// One command on a connection of its own.
@@ -53,4 +90,17 @@ impl Redis {
     async fn connect(&self) -> ::redis::RedisResult<::redis::aio::MultiplexedConnection> {
         ::redis::Client::open(self.url())?.get_multiplexed_async_connection().await
     }
+}
+
+fn launch(dir: &Path, port: u16, options: &Vec<String>) -> Process {
+    let mut command = Command::new(parts::redis_server());
+    command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--repl-diskless-sync-delay", "0"]);
+    command.arg("--unixsocket").arg(dir.join("redis.sock")).arg("--dir").arg(dir).args(options);
+    Process::start(&mut command, &dir.join("redis.log"))
+}
+
+/// A port that nobody listens on.
+pub fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    listener.local_addr().expect("bound").port()
 }

@@ -82,6 +82,12 @@ impl Sidecar {
         sum(&self.get("/metrics").await, name)
     }
 
+    /// Tells it that its Redis has lost nothing: a new one has nothing to lose.
+    pub async fn vouch(&self) {
+        let answer = reqwest::Client::new().post(format!("http://{}/store/vouch", self.admin)).send().await;
+        assert_eq!(answer.expect("the sidecar answers").status(), 204);
+    }
+
     /// A page of its admin address.
     pub async fn get(&self, path: &str) -> String {
         let answer = reqwest::get(format!("http://{}{path}", self.admin)).await.expect("the sidecar answers");

@@ -85,6 +85,9 @@ impl Plan {
             let penguin = world.penguin().await;
             world.penguins.push(penguin);
         }
+        if world.redis.is_some() {
+            world.penguins[0].sidecar.vouch().await;
+        }
         world
     }
 }
@@ -174,6 +177,13 @@ impl World {
 
     pub async fn until_arrived(&self, count: usize, limit: Duration) {
         until(&format!("{count} arrived"), limit, async || self.raven.count() >= count).await;
+    }
+
+    /// When the first request of a client reached raven.
+    pub async fn first_arrival(&self, client: &str) -> Instant {
+        let arrived = async || !self.lanes().lane(client).is_empty();
+        until("the first request arrived", Duration::from_secs(20), arrived).await;
+        self.lanes().lane(client)[0].at
     }
 
     pub fn lanes(&self) -> Lanes {

@@ -5,6 +5,7 @@ mod policies;
 mod reader;
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -14,9 +15,11 @@ pub use self::reader::Fault;
 
 use self::reader::{Faults, Section};
 use crate::policy::Policies;
+use crate::store;
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:7070";
 const DEFAULT_ADMIN: &str = "127.0.0.1:7071";
+const DEFAULT_RAMP: NonZeroU32 = NonZeroU32::new(1000).unwrap();
 const MEMORY: &str = "memory";
 
 /// Where the configuration comes from. Flags beat the environment, which beats the file.
@@ -46,6 +49,8 @@ pub struct Config {
     pub admin: Listen,
     pub store: StoreUrl,
     pub log: Log,
+    /// Held calls that go per second when more than that are due at once.
+    pub ramp: NonZeroU32,
     pub policies: Policies,
 }
 
@@ -97,6 +102,7 @@ impl Sources {
         let admin = root.text("admin").unwrap_or_else(|| DEFAULT_ADMIN.to_owned());
         let store = root.text("store").unwrap_or_else(|| MEMORY.to_owned());
         let log = root.text("log").and_then(|text| read_log(&text, &faults));
+        let ramp = root.count("ramp").map_or(Some(DEFAULT_RAMP), |count| read_ramp(count, &faults));
         let policies = policies::read(&mut root, &faults);
         root.finish();
 
@@ -106,6 +112,7 @@ impl Sources {
                 .unwrap_or_else(|| Listen::Tcp(DEFAULT_ADMIN.to_owned())),
             store: read_store(self.store.as_ref().unwrap_or(&store), &faults),
             log: self.log.or(log).unwrap_or_default(),
+            ramp: ramp.unwrap_or(DEFAULT_RAMP),
             policies,
         };
         let faults = faults.into_inner();
@@ -121,12 +128,22 @@ fn read_log(text: &str, faults: &Faults) -> Option<Log> {
     log
 }
 
+fn read_ramp(count: u64, faults: &Faults) -> Option<NonZeroU32> {
+    let ramp = u32::try_from(count).ok().and_then(NonZeroU32::new);
+    if ramp.is_none() {
+        faults.add("ramp", format!("is {count}, must be the number of requests per second, at least 1"));
+    }
+    ramp
+}
+
 fn read_store(text: &str, faults: &Faults) -> StoreUrl {
     if text == MEMORY {
         return StoreUrl::Memory;
     }
-    if !text.starts_with("redis") || redis::Client::open(text).is_err() {
-        // The text may hold a password: it is not repeated.
+    // The text may hold a password: it is not repeated.
+    if text.starts_with("redis+sentinel:") && store::redis::check(text).is_err() {
+        faults.add("store", format!("must be of the form \"{}\"", store::redis::SENTINEL_FORM));
+    } else if !text.starts_with("redis") || store::redis::check(text).is_err() {
         faults.add("store", "must be \"memory\" or a URL like \"redis://:password@host:6379/0\"");
     }
     StoreUrl::Redis(text.to_owned())

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use toml::Value;
+use turnstone_lane::Bounds;
 use turnstone_protocol::ClientId;
 
 use super::reader::{self, Faults, Section};
-use crate::policy::{DEFAULT_IDLE_TTL, DEFAULT_SETTLE, MIN_INTERVAL, MIN_SETTLE, Policies, Policy};
+use crate::policy::{Client, DEFAULT_IDLE_TTL, DEFAULT_SETTLE, MIN_INTERVAL, MIN_SETTLE, Policies, Policy, micros};
 
 /// Policy names stand in Redis keys and metric labels.
 const MAX_NAME: usize = 64;
@@ -38,23 +40,39 @@ fn policy(section: &mut Section<'_>, faults: &Faults) -> Option<Policy> {
     }
     let settle = section.span("settle", MIN_SETTLE).unwrap_or(DEFAULT_SETTLE);
     let idle_ttl = section.span("idle_ttl", Duration::from_secs(1)).unwrap_or(DEFAULT_IDLE_TTL);
+    let bounds = bounds(section);
     let clients = clients(section, faults);
-    Some(Policy { interval: interval?, settle, idle_ttl, clients })
+    Some(Policy { interval: interval?, settle, idle_ttl, bounds, clients })
 }
 
-fn clients(section: &mut Section<'_>, faults: &Faults) -> HashMap<ClientId, Duration> {
+fn bounds(section: &mut Section<'_>) -> Bounds {
+    let max_wait = section.span("max_wait", Duration::ZERO).map(micros);
+    Bounds { max_wait, max_line: section.count("max_line") }
+}
+
+fn clients(section: &mut Section<'_>, faults: &Faults) -> HashMap<ClientId, Client> {
     let mut clients = HashMap::new();
-    let entries = section.entries("clients");
-    for (id, value) in entries {
+    for (id, value) in section.entries("clients") {
         let path = reader::join(&section.path_of("clients"), &id);
-        let interval = reader::span(&path, &value, MIN_INTERVAL, faults);
-        match (ClientId::new(&id), interval) {
-            (Some(id), Some(interval)) => drop(clients.insert(id, interval)),
-            (None, _) => faults.add(path, "a client id is not empty"),
-            (Some(_), None) => {}
+        let client = client(section, &path, &id, value, faults);
+        match ClientId::new(&id) {
+            Some(id) => drop(clients.insert(id, client)),
+            None => faults.add(path, "a client id is not empty"),
         }
     }
     clients
+}
+
+/// `"5s"`, or a table of what differs.
+fn client(section: &Section<'_>, path: &str, id: &str, value: Value, faults: &Faults) -> Client {
+    let Value::Table(_) = value else {
+        let interval = reader::span(path, &value, MIN_INTERVAL, faults);
+        return Client { interval, ..Client::default() };
+    };
+    let Some(mut own) = section.below("clients", id, value) else { return Client::default() };
+    let client = Client { interval: own.span("interval", MIN_INTERVAL), bounds: bounds(&mut own) };
+    own.finish();
+    client
 }
 
 fn is_name(name: &str) -> bool {

@@ -84,6 +84,14 @@ impl<'a> Section<'a> {
         span(&self.path_of(key), &value, least, self.faults)
     }
 
+    /// A whole number, not negative.
+    pub fn count(&mut self, key: &'static str) -> Option<u64> {
+        match self.take(key)? {
+            Value::Integer(count) if count >= 0 => Some(count.unsigned_abs()),
+            other => self.wrong(key, "a whole number, like 100", &other),
+        }
+    }
+
     /// A table whose keys the user chose.
     pub fn entries(&mut self, key: &'static str) -> Vec<(String, Value)> {
         match self.take(key) {

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use turnstone_lane::Bounds;
 use turnstone_protocol::ClientId;
 
 use super::*;
@@ -23,12 +24,16 @@ fn the_smallest_file_is_one_policy() {
 fn everything_can_be_set() {
     let config = read(
         "listen = ['127.0.0.1:1', 'unix:/run/t.sock']\nadmin = 'localhost:2'\nstore = 'redis://u:secret@r:1/0'\n\
-         log = 'json'\n[policies.raven]\ninterval = '2s'\nsettle = '1s'\nidle_ttl = '2h'\n\
-         [policies.raven.clients]\ngold = '100ms'\n'a b' = '1m'",
+         log = 'json'\nramp = 50\n[policies.raven]\nmax_wait = '12s'\nmax_line = 9\ninterval = '2s'\nsettle = '1s'\nidle_ttl = '2h'\n\
+         [policies.raven.clients]\ngold = '100ms'\n'a b' = '1m'\nbig = {max_line = 3}",
     )
     .unwrap();
     let raven = &config.policies["raven"];
-    assert_eq!(raven.clients[&ClientId::new("a b").unwrap()], Duration::from_secs(60));
+    assert_eq!(raven.clients[&ClientId::new("a b").unwrap()].interval, Some(Duration::from_secs(60)));
+    let rules = raven.rules(&ClientId::new("big").unwrap());
+    assert_eq!(rules.pace.interval, 2_000_000);
+    assert_eq!(rules.bounds, Bounds { max_wait: Some(12_000_000), max_line: Some(3) });
+    assert_eq!(config.ramp.get(), 50);
     assert_eq!(config.listen[1], Listen::Unix("/run/t.sock".into()));
     assert_eq!(config.log, Log::Json);
     assert_eq!(format!("{:?}", config.store), "redis://r:1/0", "no password in any log");
@@ -37,8 +42,8 @@ fn everything_can_be_set() {
 #[test]
 fn every_fault_is_named_with_its_place() {
     let faults = read(
-        "listen = 'nowhere'\nadmin = 7\nstore = 'postgres://x'\nlog = 'loud'\ntypo = 1\n\
-         [policies.raven]\ninterval = 5\nsettle = '5ms'\nidle = '1h'\n\
+        "listen = 'nowhere'\nramp = 0\nadmin = 7\nstore = 'postgres://x'\nlog = 'loud'\ntypo = 1\n\
+         [policies.raven]\ninterval = 5\nsettle = '5ms'\nidle = '1h'\nmax_line = -1\n\
          [policies.raven.clients]\n'a b' = 'soon'\n[policies.crow]\n[policies.'a b']\ninterval = '1ms'",
     )
     .unwrap_err();
@@ -47,6 +52,8 @@ fn every_fault_is_named_with_its_place() {
         "admin: ",
         "store: ",
         "log: ",
+        "ramp: ",
+        "policies.raven.max_line: ",
         "typo: ",
         "policies.raven.interval: ",
         "policies.raven.settle: ",
@@ -58,7 +65,7 @@ fn every_fault_is_named_with_its_place() {
     ] {
         assert_eq!(faults.iter().filter(|f| f.starts_with(place)).count(), 1, "{place}: {faults:#?}");
     }
-    assert_eq!(faults.len(), 12, "{faults:#?}");
+    assert_eq!(faults.len(), 14, "{faults:#?}");
 }
 
 #[test]

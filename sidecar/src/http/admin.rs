@@ -84,6 +84,18 @@ pub async fn resume(State(pacer): Shared, Query(which): Query<Which>) -> Respons
     }
 }
 
+/// The operator knows that the store lost nothing: lanes need not hold after a change of the master.
+pub async fn vouch(State(pacer): Shared) -> Response {
+    match pacer.vouch().await {
+        Ok(()) => StatusCode::NO_CONTENT.into_response(),
+        Err(error) => away(&error),
+    }
+}
+
+fn away(error: &StoreError) -> Response {
+    problem("holding", "The store is away", StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+}
+
 fn health(pacer: &Pacer) -> Health {
     let status = match (pacer.is_draining(), pacer.is_holding()) {
         (true, _) => "draining",
@@ -106,6 +118,6 @@ fn answer(look: Result<Look, StoreError>) -> Response {
             head: look.head.map(|head| head.ticket.to_string()),
         })
         .into_response(),
-        Err(error) => problem("holding", "The store is away", StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+        Err(error) => away(&error),
     }
 }

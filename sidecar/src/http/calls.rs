@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::de::DeserializeOwned;
 use turnstone_lane::Ticket;
@@ -44,8 +45,20 @@ pub async fn turn(State(pacer): Shared, headers: HeaderMap, body: Bytes) -> Resp
             let waiting = Waiting { since, ahead, eta_ms: millis(eta) };
             mark((StatusCode::ACCEPTED, Json(TurnReply::Waiting(waiting))))
         }
+        Held::Refused { wait, ahead } => refused_by_bound(&pacer, wait, ahead),
         Held::Left => mark(problem("left", "Left", StatusCode::GONE, "this request has left the line")),
     }
+}
+
+fn refused_by_bound(pacer: &Pacer, wait: Duration, ahead: u64) -> Response {
+    pacer.metrics.refused(Refusal::Bound);
+    let seconds = wait.as_millis().div_ceil(1000).max(1);
+    let detail = format!("{ahead} requests of this client wait already; a turn would come in about {seconds} s");
+    let mut response = mark(problem("line-too-long", "The line is too long", StatusCode::TOO_MANY_REQUESTS, detail));
+    if let Ok(seconds) = HeaderValue::from_str(&seconds.to_string()) {
+        response.headers_mut().insert(RETRY_AFTER, seconds);
+    }
+    response
 }
 
 /// `POST /v1/answers`: taken over at once; a lost one costs a settle at most.

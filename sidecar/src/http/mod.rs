@@ -32,6 +32,7 @@ pub fn admin(pacer: Arc<Pacer>) -> Router {
         .route("/lanes", get(admin::look))
         .route("/lanes/pause", post(admin::pause))
         .route("/lanes/resume", post(admin::resume))
+        .route("/store/vouch", post(admin::vouch))
         .with_state(pacer)
 }
 

@@ -23,6 +23,7 @@ impl Pacer {
 
     /// Behind an overdue head: it is ours and forgotten, or another's and perhaps dead.
     pub(super) fn mind_the_head(self: &Arc<Self>, key: &LaneKey, look: &Look) {
+        self.house.mend(key, look);
         if let Some(head) = look.head.filter(|head| head.owner == self.me) {
             self.rouse(key, head.ticket);
         }

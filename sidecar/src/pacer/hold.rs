@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep_until, timeout};
-use turnstone_lane::{Grant, Micros, Operation, Outcome, Take, Ticket, Verdict, Waiting};
+use turnstone_lane::{Bounds, Grant, Micros, Operation, Outcome, Refused, Take, Ticket, Verdict, Waiting};
 
 use super::Pacer;
 use super::seat::{Fate, Seat};
@@ -12,6 +12,8 @@ use crate::policy::{LaneKey, span};
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_millis(800);
+/// A request that is older when its filter asks has waited somewhere: in an outage, perhaps.
+const NEW_FOR: Duration = Duration::from_secs(1);
 /// Between two questions of one ticket: a clock that disagrees must not make it spin.
 const ASK_SPACING: Duration = Duration::from_millis(1);
 
@@ -37,6 +39,8 @@ pub enum Held {
     Waiting { since: Option<Micros>, ahead: u64, eta: Duration },
     /// The request is gone; nobody reads this answer.
     Left,
+    /// By a bound that the operator set; it would have waited so long.
+    Refused { wait: Duration, ahead: u64 },
 }
 
 /// What is known of a ticket's place.
@@ -88,6 +92,7 @@ impl Pacer {
         let mut place = Place { since: call.since.or_else(|| self.arrival(call.age)), ..Place::default() };
         let mut failures = 0;
         let mut asked = false;
+        self.enter_ramp(call, &seated.seat, deadline).await;
         loop {
             if self.is_draining() || seated.seat.fate() == Some(Fate::Released) {
                 return place.ask_again();
@@ -102,6 +107,7 @@ impl Pacer {
                 return Held::Left;
             }
             match answer.as_ref().map(|outcome| outcome.verdict) {
+                Ok(Verdict::Refused(Refused { wait, ahead })) => return Held::Refused { wait: span(wait), ahead },
                 Ok(Verdict::Granted(grant)) => match self.release(call, grant, sent, seated).await {
                     Release::Now => return self.granted(call, &answer, begun),
                     Release::TakeAgain => self.metrics.renewed(&call.lane),
@@ -128,13 +134,23 @@ impl Pacer {
 
     async fn take(self: &Arc<Self>, call: &Call, since: Option<Micros>) -> Result<Outcome, crate::store::StoreError> {
         let evidence = self.house.evidence(&call.lane, Instant::now());
-        let take = Take { ticket: call.ticket, owner: self.me, since, evidence };
+        // Who was told to wait keeps its place, whatever the bounds are now.
+        let bounds = if call.since.is_none() { self.rules_or_hold(&call.lane).bounds } else { Bounds::default() };
+        let take = Take { ticket: call.ticket, owner: self.me, since, evidence, bounds };
         self.operate(&call.lane, Operation::Take(take)).await
     }
 
     /// Waits for the turn to start. A turn that took too long to get here is not used.
-    async fn release(self: &Arc<Self>, call: &Call, grant: Grant, sent: Instant, seated: &Seated<'_>) -> Release {
-        let start = Instant::now() + span(grant.start_in);
+    async fn release(self: &Arc<Self>, call: &Call, grant: Grant, sent: Instant, seated: &mut Seated<'_>) -> Release {
+        if let Some(since) = seated.sits.take() {
+            self.house.stand(&call.lane, since, call.ticket);
+        }
+        let pace = self.rules_or_hold(&call.lane).pace;
+        let mut start = Instant::now() + span(grant.start_in);
+        if let Some(floor) = self.house.floor(&call.lane, call.ticket, pace).filter(|floor| *floor > start) {
+            self.metrics.floored(&call.lane);
+            start = floor;
+        }
         while Instant::now() < start && seated.seat.fate().is_none() {
             tokio::select! {
                 _ = async_io::Timer::at(start) => {}
@@ -145,9 +161,35 @@ impl Pacer {
             Box::pin(self.remove(&call.lane, call.ticket, true)).await;
             return Release::Left;
         }
-        let settle = span(self.rules_or_hold(&call.lane).pace.settle);
-        let window = sent + span(grant.start_in) + settle / 2;
-        if Instant::now() < window { Release::Now } else { Release::TakeAgain }
+        if Instant::now() >= sent + span(grant.start_in) + span(pace.settle) / 2 {
+            return Release::TakeAgain;
+        }
+        self.house.let_go(&call.lane, call.ticket);
+        Release::Now
+    }
+
+    /// Thousands that are due in one instant, after an outage say, go one after the other.
+    async fn enter_ramp(&self, call: &Call, seat: &Seat, deadline: Instant) {
+        let now = Instant::now();
+        let pace = self.rules_or_hold(&call.lane).pace;
+        let waited = call.age > NEW_FOR || call.since.is_some();
+        if waited && self.house.is_overdue(&call.lane, now, pace).unwrap_or(true) {
+            self.take_slot(seat, deadline).await;
+        }
+    }
+
+    async fn take_slot(&self, seat: &Seat, deadline: Instant) {
+        let slot = self.ramp.lock().slot(Instant::now()).min(deadline);
+        if slot <= Instant::now() {
+            return;
+        }
+        self.metrics.ramped();
+        while Instant::now() < slot && seat.fate().is_none() {
+            tokio::select! {
+                () = sleep_until(slot.into()) => {}
+                () = seat.roused() => {}
+            }
+        }
     }
 
     fn granted(&self, call: &Call, answer: &Result<Outcome, crate::store::StoreError>, begun: Instant) -> Held {
@@ -190,7 +232,11 @@ impl Pacer {
             let pace = self.rules_or_hold(&call.lane).pace;
             let ask_at = self.house.ask_at(&call.lane, call.ticket, ahead, now, pace);
             let ask_at = ask_at.map(|at| at.max(asked + ASK_SPACING));
+            if seat.takes_order() {
+                return Ok(());
+            }
             if ask_at.is_some_and(|at| at <= now) {
+                self.take_slot(seat, deadline).await;
                 return Ok(());
             }
             let until = ask_at.map_or(deadline, |at| at.min(deadline));

@@ -99,12 +99,51 @@ impl House {
     }
 
     /// The request of this ticket is gone: its call, if one is held here, ends.
-    pub fn leave(&self, ticket: Ticket) {
+    pub fn leave(&self, key: &LaneKey, ticket: Ticket, unsent: bool) {
         let mut rooms = self.0.lock();
         rooms.detached.remove(&ticket);
         if let Some(seat) = rooms.seats.get(&ticket) {
             seat.end(Fate::Left);
         }
+        if let Some(lane) = rooms.lanes.get_mut(key).filter(|_| unsent) {
+            lane.take_back(ticket);
+        }
+    }
+
+    /// A call was given the turn: it waits in the line no more.
+    pub fn stand(&self, key: &LaneKey, since: Micros, ticket: Ticket) {
+        if let Some(lane) = self.0.lock().lanes.get_mut(key) {
+            lane.unseat(since, ticket);
+        }
+    }
+
+    pub fn let_go(&self, key: &LaneKey, ticket: Ticket) {
+        self.0.lock().lanes.entry(key.clone()).or_default().let_go(ticket, Instant::now());
+    }
+
+    pub fn floor(&self, key: &LaneKey, ticket: Ticket, pace: Pace) -> Option<Instant> {
+        self.0.lock().lanes.get(key)?.floor(ticket, pace)
+    }
+
+    pub fn mend(&self, key: &LaneKey, look: &Look) {
+        if let Some(lane) = self.0.lock().lanes.get_mut(key) {
+            lane.mend(look, Instant::now());
+        }
+    }
+
+    /// The store may have forgotten who waits.
+    pub fn ask_all(&self) {
+        self.0.lock().lanes.values().for_each(LocalLane::ask_first);
+    }
+
+    /// The store keeps lanes closed no longer.
+    pub fn reopen(&self) {
+        self.0.lock().lanes.values_mut().for_each(LocalLane::reopen);
+    }
+
+    /// Whether a lane opened a while ago; `None`: nothing is known of it.
+    pub fn is_overdue(&self, key: &LaneKey, now: Instant, pace: Pace) -> Option<bool> {
+        self.0.lock().lanes.get(key)?.is_overdue(now, pace)
     }
 
     /// Intervals changed: whoever has a timer sets it anew.

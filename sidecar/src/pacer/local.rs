@@ -24,6 +24,10 @@ pub(super) struct LocalLane {
     known: Option<Known>,
     head: Option<Head>,
     suspect: Option<(Ticket, Instant)>,
+    /// The last turn that began here, by this process' own clock.
+    let_go: Option<(Ticket, Instant)>,
+    /// When all who wait here were last told to ask.
+    asked_all: Option<Instant>,
 }
 
 /// The last grant by this process' monotonic clock: never earlier than it really was.
@@ -78,6 +82,47 @@ impl LocalLane {
         self.rouse_first();
     }
 
+    /// A turn begins here.
+    pub fn let_go(&mut self, ticket: Ticket, now: Instant) {
+        self.let_go = Some((ticket, now));
+    }
+
+    /// A turn that began here was not used.
+    pub fn take_back(&mut self, ticket: Ticket) {
+        self.let_go.take_if(|(last, _)| *last == ticket);
+    }
+
+    /// No turn of another ticket begins here before this, whatever the store says.
+    pub fn floor(&self, ticket: Ticket, pace: Pace) -> Option<Instant> {
+        let (_, at) = self.let_go.filter(|(last, _)| *last != ticket)?;
+        at.checked_add(span(pace.interval))
+    }
+
+    /// The line is shorter than the number of those who wait in it here: it lost some.
+    pub fn mend(&mut self, look: &Look, now: Instant) {
+        let lost = usize::try_from(look.waiting).is_ok_and(|waiting| waiting < self.seats.len());
+        let lately = self.asked_all.is_some_and(|at| now.saturating_duration_since(at) < PATIENCE);
+        if lost && !lately {
+            self.asked_all = Some(now);
+            self.seats.iter().for_each(|(_, seat)| seat.must_ask());
+        }
+    }
+
+    /// The first here asks at once, to stand in the line if the store forgot it.
+    pub fn ask_first(&self) {
+        if let Some((_, first)) = self.seats.front() {
+            first.must_ask();
+        }
+    }
+
+    /// The store keeps the lane closed no longer.
+    pub fn reopen(&mut self) {
+        if let Some(known) = &mut self.known {
+            known.closed_until = None;
+        }
+        self.rouse_first();
+    }
+
     pub fn rouse_first(&self) {
         if let Some((_, first)) = self.seats.front() {
             first.rouse();
@@ -127,7 +172,14 @@ impl LocalLane {
 
     /// Nobody waits here, and what is known delays nobody any more.
     pub fn is_spent(&self, now: Instant, pace: Pace) -> bool {
-        self.seats.is_empty() && self.opens_at(now, pace) + GRACE < now
+        let floor = self.let_go.map(|(_, at)| at + span(pace.interval));
+        self.seats.is_empty() && self.opens_at(now, pace).max(floor.unwrap_or(now - GRACE)) + GRACE < now
+    }
+
+    /// The lane has been open for longer than a timer can be late; `None`: nothing is known of it.
+    pub fn is_overdue(&self, now: Instant, pace: Pace) -> Option<bool> {
+        self.known?;
+        Some(self.opens_at(now, pace) < now)
     }
 
     fn find(&self, place: (Micros, Ticket)) -> Result<usize, usize> {

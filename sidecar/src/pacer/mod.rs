@@ -4,13 +4,15 @@ mod head;
 mod hold;
 mod house;
 mod local;
+mod ramp;
 mod seat;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
 use turnstone_lane::{Look, Micros, Operation, Outcome, Owner, Ticket, Verdict};
 use turnstone_protocol::ClientId;
@@ -18,12 +20,14 @@ use turnstone_protocol::ClientId;
 pub use hold::{Call, Held};
 
 use self::house::House;
+use self::ramp::Ramp;
 use crate::metrics::Metrics;
 use crate::policy::{LaneKey, Policies, Rules, micros};
-use crate::store::{Store, StoreError, Wake};
+use crate::store::{Hint, Store, StoreError};
 
-/// How often an idle process reads the store's clock, and notices that the store is away or back.
-const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// How often the store looks after itself, and this process notices that it is away or back.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+const WATCH_WHILE_HOLDING: Duration = Duration::from_millis(200);
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
 /// A leave is worth some tries; after that the ticket is found by its absence.
 const LEAVE_TRIES: u32 = 8;
@@ -35,6 +39,7 @@ pub struct Pacer {
     store: Arc<dyn Store>,
     policies: RwLock<Arc<Policies>>,
     house: House,
+    ramp: Mutex<Ramp>,
     holding: AtomicBool,
     draining: AtomicBool,
     pub metrics: Metrics,
@@ -55,20 +60,22 @@ pub struct UnknownPolicy {
 }
 
 impl Pacer {
-    pub fn new(me: Owner, store: Arc<dyn Store>, policies: Policies) -> Arc<Self> {
+    /// `ramp`: how many held calls go per second when more than that are due at once.
+    pub fn new(me: Owner, store: Arc<dyn Store>, policies: Policies, ramp: NonZeroU32) -> Arc<Self> {
         Arc::new(Self {
             me,
             store,
             policies: RwLock::new(Arc::new(policies)),
             house: House::default(),
+            ramp: Mutex::new(Ramp::new(ramp, Instant::now())),
             holding: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             metrics: Metrics::new(),
         })
     }
 
-    /// Sweeps and listens for wakes until the process ends.
-    pub fn run(self: &Arc<Self>, wakes: Option<mpsc::Receiver<Wake>>) {
+    /// Sweeps and listens for hints until the process ends.
+    pub fn run(self: &Arc<Self>, hints: Option<mpsc::Receiver<Hint>>) {
         let pacer = Arc::clone(self);
         tokio::spawn(async move {
             let mut ticks = tokio::time::interval(SWEEP_EVERY);
@@ -80,18 +87,41 @@ impl Pacer {
         let pacer = Arc::clone(self);
         tokio::spawn(async move {
             loop {
-                pacer.probe().await;
-                tokio::time::sleep(PROBE_EVERY).await;
+                let pause = if pacer.watch().await { WATCH_WHILE_HOLDING } else { WATCH_EVERY };
+                tokio::time::sleep(pause).await;
             }
         });
-        if let Some(mut wakes) = wakes {
+        if let Some(mut hints) = hints {
             let pacer = Arc::clone(self);
             tokio::spawn(async move {
-                while let Some(wake) = wakes.recv().await {
-                    pacer.woken(&wake);
+                while let Some(hint) = hints.recv().await {
+                    pacer.hear(hint);
                 }
             });
         }
+    }
+
+    fn hear(self: &Arc<Self>, hint: Hint) {
+        match hint {
+            Hint::Wake(wake) => self.woken(&wake),
+            Hint::Lost => {
+                tracing::info!("a master that was not known before: unless its history is known, lanes hold for one interval + settle");
+                self.house.ask_all();
+            }
+            Hint::Found => self.house.reopen(),
+            Hint::Repaired(lane) => {
+                self.metrics.repaired(&lane);
+                tracing::warn!(policy = %lane.policy, "took away what stood in the keys of a lane and was not ours");
+            }
+        }
+    }
+
+    /// An operator says that the store has lost nothing.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn vouch(&self) -> Result<(), StoreError> {
+        self.store.vouch().await
     }
 
     /// The lane of a client, if the policy is known.
@@ -125,7 +155,7 @@ impl Pacer {
 
     /// The request is gone; `unsent`: it certainly never went out.
     pub async fn leave(self: &Arc<Self>, key: LaneKey, ticket: Ticket, unsent: bool) {
-        self.house.leave(ticket);
+        self.house.leave(&key, ticket, unsent);
         self.metrics.left(&key);
         self.remove(&key, ticket, unsent).await;
     }
@@ -180,6 +210,7 @@ impl Pacer {
         self.rules(key).unwrap_or(Rules {
             pace: turnstone_lane::Pace { interval: micros(Duration::from_secs(60)), settle: 250_000 },
             idle_ttl: crate::policy::DEFAULT_IDLE_TTL,
+            bounds: turnstone_lane::Bounds::default(),
         })
     }
 
@@ -195,17 +226,16 @@ impl Pacer {
         match outcome.verdict {
             Verdict::Granted(_) | Verdict::Changed => self.tell_head(key, &outcome.look),
             Verdict::Waiting(_) => self.mind_the_head(key, &outcome.look),
-            Verdict::Unchanged => {}
+            Verdict::Unchanged | Verdict::Refused(_) => {}
         }
         Ok(outcome)
     }
 
-    /// Looks at a lane that nobody uses.
-    async fn probe(&self) {
-        let Some(client_id) = ClientId::new("probe") else { return };
-        let lane = LaneKey { policy: "".into(), client_id: Arc::new(client_id) };
-        let result = self.store.apply(&lane, Operation::Look, self.rules_or_hold(&lane)).await;
+    /// True: the store is away, or keeps lanes closed.
+    async fn watch(&self) -> bool {
+        let result = self.store.watch().await;
         self.notice_health(result.as_ref().err());
+        result.unwrap_or(true)
     }
 
     /// Says once that everything is held, and once that it goes on.

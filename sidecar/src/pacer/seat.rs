@@ -1,6 +1,6 @@
 //! Where one held call sits, and how others reach it.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use tokio::sync::Notify;
 use turnstone_lane::Ticket;
@@ -10,6 +10,7 @@ use turnstone_lane::Ticket;
 pub(super) struct Seat {
     pub ticket: Ticket,
     fate: AtomicU8,
+    must_ask: AtomicBool,
     signal: Notify,
 }
 
@@ -25,7 +26,7 @@ pub(super) enum Fate {
 
 impl Seat {
     pub fn new(ticket: Ticket) -> Self {
-        Self { ticket, fate: AtomicU8::new(0), signal: Notify::new() }
+        Self { ticket, fate: AtomicU8::new(0), must_ask: AtomicBool::new(false), signal: Notify::new() }
     }
 
     pub fn fate(&self) -> Option<Fate> {
@@ -39,6 +40,17 @@ impl Seat {
     pub fn end(&self, fate: Fate) {
         self.fate.store(fate as u8, Ordering::Release);
         self.rouse();
+    }
+
+    /// Its place may be lost: the holder asks now, whenever its turn may be.
+    pub fn must_ask(&self) {
+        self.must_ask.store(true, Ordering::Release);
+        self.rouse();
+    }
+
+    /// Whether it must ask; answers yes only once.
+    pub fn takes_order(&self) -> bool {
+        self.must_ask.swap(false, Ordering::AcqRel)
     }
 
     /// Makes the holder look again at what it should do.

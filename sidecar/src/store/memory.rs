@@ -69,6 +69,14 @@ impl Store for MemoryStore {
         Box::pin(ready(Ok(self.apply_now(lane, operation, rules))))
     }
 
+    fn watch(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(ready(Ok(false)))
+    }
+
+    fn vouch(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(ready(Ok(())))
+    }
+
     fn clock_at(&self, instant: Instant) -> Option<Micros> {
         Some(self.read(instant))
     }
@@ -102,7 +110,7 @@ mod tests {
         let client_id = Arc::new(ClientId::new("a").unwrap());
         let key = LaneKey { policy: "raven".into(), client_id };
         let pace = Pace { interval: 1, settle: 1 };
-        let rules = |idle_ttl| Rules { pace, idle_ttl };
+        let rules = |idle_ttl| Rules { pace, idle_ttl, bounds: Default::default() };
         store.apply_now(&key, Operation::Look, rules(Duration::ZERO));
         store.sweep(&|_| Some(rules(Duration::from_secs(60))));
         assert_eq!(store.len(), 1);

@@ -25,6 +25,13 @@ pub trait Store: Send + Sync + 'static {
         rules: Rules,
     ) -> BoxFuture<'a, Result<Outcome, StoreError>>;
 
+    /// Looks after itself: reads its clock, and learns whether it lost what it knew. True: it keeps
+    /// lanes closed for now.
+    fn watch(&self) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// An operator says that this store has lost nothing.
+    fn vouch(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
     /// The store's clock at `instant`, as well as it is known here.
     fn clock_at(&self, instant: Instant) -> Option<Micros>;
 
@@ -33,6 +40,19 @@ pub trait Store: Send + Sync + 'static {
 
     /// Drops what nothing needs any more; stores that expire by themselves do nothing.
     fn sweep(&self, _rules: &dyn Fn(&LaneKey) -> Option<Rules>) {}
+}
+
+/// What a store has to say by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// Another sidecar's word.
+    Wake(Wake),
+    /// The store may have lost what it knew: whoever waits should ask, to stand in the line again.
+    Lost,
+    /// Lanes that the store kept closed because of that are open.
+    Found,
+    /// Something that is not ours stood in this lane's keys, and is taken away.
+    Repaired(LaneKey),
 }
 
 /// "Your ticket leads its lane; it may go so and so soon." No clock travels, only a span.

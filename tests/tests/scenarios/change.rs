@@ -17,7 +17,7 @@ async fn set_interval(world: &World, interval: Duration) {
 async fn case_31_a_shorter_interval_governs_the_very_next_turn() {
     let world = Plan::every(ms(5000)).penguins(2).start().await;
     let calls = world.send_in_order("a", 0..8).await;
-    let first = world.raven.arrivals()[0].at;
+    let first = world.first_arrival("a").await;
     tokio::time::sleep_until((first + ms(6000)).into()).await;
     set_interval(&world, ms(2000)).await;
     world.until_arrived(5, ms(10_000)).await;

@@ -11,7 +11,7 @@ use crate::{LATE, ms};
 async fn case_19_and_21_a_waiter_that_leaves_is_skipped_and_raven_sees_nothing_of_it() {
     let world = Plan::every(ms(1000)).penguins(2).start().await;
     let mut calls = world.send_in_order("a", 1..6).await;
-    let first = world.raven.arrivals()[0].at;
+    let first = world.first_arrival("a").await;
     tokio::time::sleep_until((first + ms(1400)).into()).await;
     let third = calls.remove(2);
     third.abort();
@@ -28,7 +28,7 @@ async fn case_19_and_21_a_waiter_that_leaves_is_skipped_and_raven_sees_nothing_o
 async fn case_20_when_the_head_leaves_just_before_its_turn_the_next_takes_that_turn() {
     let world = Plan::every(ms(2000)).penguins(2).start().await;
     let mut calls = world.send_in_order("a", 0..3).await;
-    let first = world.raven.arrivals()[0].at;
+    let first = world.first_arrival("a").await;
     tokio::time::sleep_until((first + ms(1900)).into()).await;
     calls.remove(1).abort();
     assert_all_ok(calls).await;
@@ -45,7 +45,7 @@ async fn leaving_at_any_moment_around_the_turn_costs_no_gap_and_no_more_than_it_
         let client = format!("client-{round}");
         let left_before = left(&world).await;
         let mut calls = world.send_in_order(&client, 0..3).await;
-        let first = world.lanes().lane(&client)[0].at;
+        let first = world.first_arrival(&client).await;
         // From 22 ms before the turn to 22 ms after it.
         tokio::time::sleep_until((first + ms(278) + ms(4) * round as u32).into()).await;
         calls.remove(1).abort();

@@ -10,7 +10,7 @@ use crate::{LATE, ms};
 async fn a_request_3_s_after_the_last_one_leaves_2_s_later() {
     let world = Plan::every(Duration::from_secs(5)).start().await;
     assert_all_ok(vec![world.send(0, "a", 0)]).await;
-    tokio::time::sleep_until((world.raven.arrivals()[0].at + Duration::from_secs(3)).into()).await;
+    tokio::time::sleep_until((world.first_arrival("a").await + Duration::from_secs(3)).into()).await;
     let replies = assert_all_ok(vec![world.send(0, "a", 1)]).await;
     world.lanes().assert_paced(Duration::from_secs(5), LATE);
     let waited = replies[0].waited_ms.expect("the filter says how long");
@@ -66,7 +66,7 @@ async fn case_8_of_a_thousand_first_requests_exactly_one_leaves() {
     let world = Plan::every(Duration::from_secs(5)).penguins(3).start().await;
     let calls: Vec<_> = (0..1000).map(|n| world.send(n as usize % 3, "fresh", n)).collect();
     world.until_arrived(1, ms(10_000)).await;
-    let first = world.raven.arrivals()[0].at;
+    let first = world.first_arrival("fresh").await;
     world.until_held(999).await;
     tokio::time::sleep_until((first + ms(4900)).into()).await;
     assert_eq!(world.raven.count(), 1);
@@ -81,7 +81,7 @@ async fn case_12_no_state_expires_before_it_stops_mattering() {
     "idle_ttl = '1s'".clone_into(&mut plan.more);
     let world = plan.start().await;
     assert_all_ok(vec![world.send(0, "a", 0)]).await;
-    tokio::time::sleep_until((world.raven.arrivals()[0].at + ms(2900)).into()).await;
+    tokio::time::sleep_until((world.first_arrival("a").await + ms(2900)).into()).await;
     assert_all_ok(vec![world.send(0, "a", 1)]).await;
     world.lanes().assert_paced(ms(3000), LATE);
 }
@@ -90,7 +90,7 @@ async fn case_12_no_state_expires_before_it_stops_mattering() {
 async fn case_15_not_one_byte_before_its_turn() {
     let world = Plan::every(ms(2000)).start().await;
     assert_all_ok(vec![world.send(0, "a", 0)]).await;
-    let (first, bytes) = (world.raven.arrivals()[0].at, world.raven.bytes());
+    let (first, bytes) = (world.first_arrival("a").await, world.raven.bytes());
     let big = serde_json::json!({ "clientId": "a", "n": 1, "padding": "x".repeat(300_000) }).to_string();
     let penguin = &world.penguins[0];
     let call = penguin.send_raw(penguin.client.post(penguin.url()).body(big));

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use turnstone::policy::{LaneKey, Rules};
-use turnstone::store::{MemoryStore, RedisStore, Store};
-use turnstone_lane::{Grant, Look, Micros, Operation, Outcome, Owner, Take, Ticket, Verdict};
+use turnstone::policy::{LaneKey, Rules, micros};
+use turnstone::store::{MemoryStore, Store};
+use turnstone_lane::{Bounds, Grant, Look, Micros, Operation, Outcome, Owner, Take, Ticket, Verdict};
 use turnstone_tests::redis::Redis;
 
-use crate::{ME, key, rules, ticket};
+use crate::{ME, key, rules, ticket, trusted};
 
 const INTERVAL: Duration = Duration::from_millis(200);
 const SETTLE: Duration = Duration::from_millis(50);
@@ -36,7 +36,7 @@ impl Lane<'_> {
     }
 
     async fn take_as(&self, n: u64, owner: Owner, since: Option<Micros>) -> Outcome {
-        self.apply(Operation::Take(Take { ticket: ticket(n), owner, since, evidence: None })).await
+        self.apply(Operation::Take(Take { since, ..Take::new(ticket(n), owner) })).await
     }
 
     async fn look(&self) -> Look {
@@ -57,14 +57,14 @@ impl Lane<'_> {
 fn granted(outcome: Outcome) -> Option<Grant> {
     match outcome.verdict {
         Verdict::Granted(grant) => Some(grant),
-        Verdict::Waiting(_) | Verdict::Changed | Verdict::Unchanged => None,
+        Verdict::Waiting(_) | Verdict::Refused(_) | Verdict::Changed | Verdict::Unchanged => None,
     }
 }
 
 fn place(outcome: Outcome) -> Option<(Micros, u64)> {
     match outcome.verdict {
         Verdict::Waiting(waiting) => Some((waiting.since, waiting.ahead)),
-        Verdict::Granted(_) | Verdict::Changed | Verdict::Unchanged => None,
+        Verdict::Granted(_) | Verdict::Refused(_) | Verdict::Changed | Verdict::Unchanged => None,
     }
 }
 
@@ -81,7 +81,7 @@ async fn memory() -> Bench {
 
 async fn redis() -> Bench {
     let redis = Redis::start().await;
-    let (store, _) = RedisStore::open(&redis.url(), ME).expect("a URL");
+    let store = trusted(&redis).await;
     Bench { store: Arc::new(store), _redis: Some(redis) }
 }
 
@@ -107,6 +107,7 @@ on_both_stores!(
     looking_changes_nothing,
     revisions_rise,
     lanes_do_not_know_one_another,
+    a_bound_refuses_a_new_ticket_and_leaves_no_trace_of_it,
 );
 
 async fn run(bench: &Bench, scenario: impl AsyncFn(&Lane<'_>)) {
@@ -245,4 +246,15 @@ async fn lanes_do_not_know_one_another(lane: &Lane<'_>) {
     let other = Lane { key: key("b"), store: lane.store, rules: lane.rules };
     assert!(granted(other.take(0).await).is_some());
     assert_eq!(other.look().await.waiting, 0);
+}
+
+async fn a_bound_refuses_a_new_ticket_and_leaves_no_trace_of_it(lane: &Lane<'_>) {
+    let bounds = Bounds { max_wait: Some(micros(INTERVAL + SETTLE)), max_line: None };
+    let take = async |n| lane.apply(Operation::Take(Take { bounds, ..Take::new(ticket(n), ME) })).await;
+    assert!(granted(take(0).await).is_some());
+    assert!(place(take(1).await).is_some());
+    let refused = take(2).await;
+    assert!(matches!(refused.verdict, Verdict::Refused(refused) if refused.ahead == 1), "{refused:?}");
+    assert_eq!(refused.look.waiting, 1);
+    assert!(place(take(1).await).is_some(), "a place is kept");
 }

@@ -3,20 +3,20 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use turnstone::store::{RedisStore, Store};
+use turnstone::store::Store;
 use turnstone_lane::{Operation, Take};
 use turnstone_tests::redis::Redis;
 
-use crate::{ME, key, rules, ticket};
+use crate::{ME, key, rules, ticket, trusted};
 
 fn take(n: u64) -> Operation {
-    Operation::Take(Take { ticket: ticket(n), owner: ME, since: None, evidence: None })
+    Operation::Take(Take::new(ticket(n), ME))
 }
 
 #[tokio::test]
 async fn all_keys_of_a_lane_lie_in_one_slot_and_expire() {
     let redis = Redis::start().await;
-    let (store, _) = RedisStore::open(&redis.url(), ME).expect("a URL");
+    let store = trusted(&redis).await;
     let ids = ["", "}", "{", "{}", "a", "a:b", "}{a}", " ", "a\0b", "🦀", &"x".repeat(100_000)];
     for id in ids {
         for n in 0..2 {
@@ -42,7 +42,7 @@ async fn all_keys_of_a_lane_lie_in_one_slot_and_expire() {
 #[tokio::test]
 async fn a_lane_costs_a_few_hundred_bytes_and_nothing_when_it_is_idle() {
     let redis = Redis::start().await;
-    let (store, _) = RedisStore::open(&redis.url(), ME).expect("a URL");
+    let store = trusted(&redis).await;
     let mut rules = rules(Duration::from_millis(50), Duration::from_millis(20));
     rules.idle_ttl = Duration::from_millis(300);
     let before: u64 = memory(&redis).await;

@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use turnstone::policy::LaneKey;
 use turnstone::store::RedisStore;
-use turnstone_lane::{Evidence, LOOKAHEAD, Lane, Micros, Operation, Owner, Revision, Take};
+use turnstone_lane::{Bounds, Evidence, LOOKAHEAD, Lane, Micros, Operation, Owner, Revision, Take};
 use turnstone_tests::redis::Redis;
 
-use crate::{ME, key, rules, ticket};
+use crate::{key, rules, ticket, trusted};
 
 const START: Micros = 1_790_000_000_000_000;
 const HISTORIES: u32 = 300;
@@ -34,6 +34,7 @@ enum What {
     TakeWithNewerEvidence,
     /// The head asks at the first microsecond at which it may be granted, or one before.
     HeadOnTime,
+    TakeWithBounds,
     Answered,
     Leave,
     LeaveUnsent,
@@ -46,7 +47,7 @@ enum What {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     use What::*;
     let what = prop_oneof![
-        6 => Just(Take), 2 => Just(TakeAtOldPlace), 2 => Just(TakeWithEvidence), 1 => Just(TakeWithNewerEvidence),
+        6 => Just(Take), 2 => Just(TakeAtOldPlace), 2 => Just(TakeWithEvidence), 1 => Just(TakeWithNewerEvidence), 3 => Just(TakeWithBounds),
         6 => Just(HeadOnTime), 4 => Just(Answered), 2 => Just(Leave), 2 => Just(LeaveUnsent), 1 => Just(Evict),
         1 => Just(Pause), 1 => Just(Resume), 1 => Just(Look),
     ];
@@ -57,7 +58,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn operation(step: &Step, lane: &Lane, now: Micros, interval: Micros) -> Operation {
-    let plain = Take { ticket: ticket(step.ticket), owner: Owner(step.owner), since: None, evidence: None };
+    let plain = Take::new(ticket(step.ticket), Owner(step.owner));
     let pace = rules(Duration::from_micros(interval.unsigned_abs()), SETTLE).pace;
     let look = lane.look(now, pace);
     let seen = |revision: Revision| Some(Evidence { revision, age: step.number });
@@ -70,6 +71,10 @@ fn operation(step: &Step, lane: &Lane, now: Micros, interval: Micros) -> Operati
             Some(head) => Operation::Take(Take { ticket: head.ticket, ..plain }),
             None => Operation::Look,
         },
+        What::TakeWithBounds => {
+            let bounds = Bounds { max_wait: Some(step.number), max_line: Some(step.owner) };
+            Operation::Take(Take { bounds, ..plain })
+        }
         What::Answered => Operation::Answered { ticket: plain.ticket, age: step.number.max(0) },
         What::Leave => Operation::Leave { ticket: plain.ticket, unsent: false },
         What::LeaveUnsent => Operation::Leave { ticket: plain.ticket, unsent: true },
@@ -112,7 +117,7 @@ fn the_lua_says_what_the_rust_lane_says_on_random_histories() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let (redis, store) = runtime.block_on(async {
         let redis = Redis::start().await;
-        let (store, _) = RedisStore::open(&redis.url(), ME).expect("a URL");
+        let store = trusted(&redis).await;
         (redis, store)
     });
     let number = std::cell::Cell::new(0u32);

@@ -3,7 +3,7 @@
 -- ARGV: 1 now in us (empty: TIME), 2 interval, 3 settle, 4 lookahead (us), 5 idle ttl (ms)
 local NOBODY = string.rep('\0', 16)
 local NO_OWNER = string.rep('\0', 8)
-local UNCHANGED, CHANGED, GRANTED, WAITING = 0, 1, 2, 3
+local UNCHANGED, CHANGED, GRANTED, WAITING, REFUSED = 0, 1, 2, 3, 4
 local call = redis.call
 
 local now = tonumber(ARGV[1])
@@ -18,6 +18,7 @@ local lookahead, idle_ttl = tonumber(ARGV[4]), tonumber(ARGV[5])
 local revision, granted_at, answered_at, before, last_ticket, not_before = 0, 0, 0, 0, NOBODY, 0
 local stored = call('GET', KEYS[1])
 if stored then
+  if #stored < 44 then return redis.error_reply('DAMAGED the state of a lane has ' .. #stored .. ' bytes') end
   revision, granted_at, answered_at, before, last_ticket = struct.unpack('>I7I7I7I7c16', stored)
   if #stored > 44 then
     not_before = struct.unpack('>I7', stored, 45)
@@ -83,10 +84,11 @@ local function first_in_line()
 end
 
 -- The answer to every operation. The numbers are differences to now, so that no clock travels.
-local function outcome(verdict, a, b, bound, head)
+-- `stranger`: the node's replication id, where that is why nothing was granted.
+local function outcome(verdict, a, b, bound, head, stranger)
   return {
     verdict, a, b, now, revision, bound and (bound - now) or false, opens_at(bound) - now,
-    head, head and owner_of(head), head and call('ZCARD', KEYS[2]) or 0,
+    head, head and owner_of(head), head and call('ZCARD', KEYS[2]) or 0, stranger or false,
   }
 end
 

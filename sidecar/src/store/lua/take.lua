@@ -1,4 +1,6 @@
--- ARGV: 6 ticket, 7 owner, 8 since or empty, 9 seen revision or empty, 10 its age
+-- ARGV: 6 ticket, 7 owner, 8 since or empty, 9 seen revision or empty, 10 its age,
+--       11 the replication id whose history the caller vouches for,
+--       12 and 13 the longest wait (us) and line of a new ticket, or empty
 local ticket, owner, since = ARGV[6], ARGV[7], tonumber(ARGV[8])
 local seen, age = tonumber(ARGV[9]), tonumber(ARGV[10])
 
@@ -13,8 +15,21 @@ elseif seen and seen > revision then
   save()
 end
 
+-- A node that became master a moment ago may have lost the last turns: it grants nothing, and says
+-- who it is. A given `now` is a rehearsal.
+local stranger = false
+local function vouched()
+  if ARGV[1] ~= '' then return true end
+  local node = string.match(call('INFO', 'replication'), 'master_replid:(%x+)')
+  stranger = node ~= ARGV[11] and node
+  return not stranger
+end
+
 -- The reply to this ticket's grant was lost, or came too late to be used.
 if awaits_answer(ticket) then
+  if not vouched() then
+    return outcome(WAITING, since or now, 0, bound, first_in_line(), stranger)
+  end
   granted_at = math.max(granted(), now)
   change()
   return outcome(GRANTED, granted_at - now, 1, stored_bound(), first_in_line())
@@ -39,7 +54,7 @@ end
 
 local leads = not head or head == ticket
   or (not known and (score < head_since or (score == head_since and ticket < head)))
-if leads and now + lookahead >= opens_at(bound) then
+if leads and now + lookahead >= opens_at(bound) and vouched() then
   if known then quit_line(ticket) end
   granted_at = math.max(now, opens_at(bound))
   answered_at, before, last_ticket = 0, bound or 0, ticket
@@ -49,16 +64,24 @@ if leads and now + lookahead >= opens_at(bound) then
   return outcome(GRANTED, granted_at - now, 0, stored_bound(), next_head)
 end
 
-call('HSET', KEYS[3], ticket, owner)
+local wait = math.max(0, opens_at(bound) - now)
 if not known then call('ZADD', KEYS[2], score, ticket) end
 local ahead = call('ZRANK', KEYS[2], ticket)
 if not known then
+  local max_wait, max_line = tonumber(ARGV[12]), tonumber(ARGV[13])
+  local would_wait = wait + ahead * interval
+  if (max_wait and would_wait > max_wait) or (max_line and call('ZCARD', KEYS[2]) > max_line) then
+    quit_line(ticket)
+    return outcome(REFUSED, would_wait, ahead, bound, head, stranger)
+  end
+end
+call('HSET', KEYS[3], ticket, owner)
+if not known then
   -- All three keys outlive the wait of the last in the line.
-  local wait = (math.max(0, opens_at(bound) - now) + (ahead + 1) * (interval + settle)) / 1000
-  local ttl = math.ceil(idle_ttl + wait)
+  local ttl = math.ceil(idle_ttl + (wait + (ahead + 1) * (interval + settle)) / 1000)
   call('PEXPIRE', KEYS[1], ttl, 'GT')
   call('PEXPIRE', KEYS[2], ttl)
   call('PEXPIRE', KEYS[3], ttl)
 end
 if leads then head = ticket end
-return outcome(WAITING, score, ahead, bound, head)
+return outcome(WAITING, score, ahead, bound, head, stranger)

@@ -9,15 +9,11 @@ use crate::policy::LaneKey;
 /// An id of these characters and at most this length stands in the key as it is.
 const MAX_PLAIN: usize = 64;
 
-pub(super) struct Keys {
-    pub state: String,
-    pub line: String,
-    pub owners: String,
-}
-
-pub(super) fn of(lane: &LaneKey) -> Keys {
+/// State, line, owners.
+pub(super) fn of(lane: &LaneKey) -> [String; 3] {
     let tag = format!("turnstone:{{{}:{}}}", lane.policy, encoded(lane.client_id.as_str()));
-    Keys { line: format!("{tag}:line"), owners: format!("{tag}:owners"), state: tag }
+    let (line, owners) = (format!("{tag}:line"), format!("{tag}:owners"));
+    [tag, line, owners]
 }
 
 /// A raw id that is empty or starts with `}` would split the lane over two slots; a digest does not.

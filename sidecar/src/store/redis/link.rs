@@ -1,22 +1,27 @@
 //! One pipelined connection, dropped for good when it fails.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use super::script::Call;
+use super::source::Source;
 use crate::store::StoreError;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// With the questions to the Sentinels, and the master's own word that it is one.
+const FIND_TIMEOUT: Duration = Duration::from_secs(3);
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
 /// After a failed attempt nobody else tries for this long: ten thousand waiters are one attempt.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct Link {
-    client: Client,
+    source: Arc<Source>,
     state: Mutex<State>,
 }
 
@@ -29,8 +34,8 @@ struct State {
 }
 
 impl Link {
-    pub fn new(client: Client) -> Self {
-        Self { client, state: Mutex::default() }
+    pub fn new(source: Arc<Source>) -> Self {
+        Self { source, state: Mutex::default() }
     }
 
     /// Runs a script, sending its text where Redis does not know its hash.
@@ -41,12 +46,13 @@ impl Link {
         }
     }
 
-    /// A connection that timed out still has the command in it: it is never used again.
+    /// A connection that timed out still has the command in it: it is never used again. Neither is one
+    /// to a node that is no master any more.
     pub async fn query(&self, command: &Cmd) -> Result<Value, StoreError> {
         let (number, mut connection) = self.connection().await?;
-        match connection.send_packed_command(command).await {
-            Ok(value) => Ok(value.extract_error().map_err(StoreError::Refused)?),
-            Err(error) if answered(&error) => Err(StoreError::Refused(error)),
+        match connection.send_packed_command(command).await.and_then(Value::extract_error) {
+            Ok(value) => Ok(value),
+            Err(error) if answered(&error) && !is_read_only(&error) => Err(StoreError::Refused(error)),
             Err(error) => {
                 self.drop_connection(number).await;
                 Err(StoreError::Unreachable(error))
@@ -62,10 +68,8 @@ impl Link {
         if state.failed.is_some_and(|at| at.elapsed() < PAUSE_AFTER_FAILURE) {
             return Err(StoreError::Away);
         }
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(COMMAND_TIMEOUT));
-        match self.client.get_multiplexed_async_connection_with_config(&config).await {
+        let timed_out = |_| RedisError::from((ErrorKind::Io, "no master was found in time"));
+        match timeout(FIND_TIMEOUT, self.connect()).await.map_err(timed_out).flatten() {
             Ok(connection) => {
                 state.number += 1;
                 state.connection = Some(connection.clone());
@@ -76,6 +80,13 @@ impl Link {
                 Err(StoreError::Unreachable(error))
             }
         }
+    }
+
+    async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(COMMAND_TIMEOUT));
+        self.source.master().await?.get_multiplexed_async_connection_with_config(&config).await
     }
 
     async fn drop_connection(&self, number: u64) {
@@ -89,6 +100,11 @@ impl Link {
 /// Redis itself said no: the connection is sound.
 fn answered(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
+}
+
+/// A replica, or a master that lost its replicas and is told to stop then.
+fn is_read_only(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
 }
 
 fn is_no_script(error: &RedisError) -> bool {

@@ -1,19 +1,28 @@
 //! What a script answers, read back into the lane's words.
 
 use redis::{FromRedisValue, Value};
-use turnstone_lane::{Grant, Head, Look, Micros, Outcome, Owner, Ticket, Verdict, Waiting};
+use turnstone_lane::{Grant, Head, Look, Micros, Outcome, Owner, Refused, Ticket, Verdict, Waiting};
 
 use super::super::StoreError;
 
-type Fields = (i64, i64, i64, Micros, i64, Option<Micros>, Micros, Option<Vec<u8>>, Option<Vec<u8>>, u64);
+type Fields =
+    (i64, i64, i64, Micros, i64, Option<Micros>, Micros, Option<Vec<u8>>, Option<Vec<u8>>, u64, Option<String>);
 
-/// The store's clock, and the outcome.
-pub(super) fn read(reply: &Value) -> Result<(Micros, Outcome), StoreError> {
-    let fields = Fields::from_redis_value(reply.clone()).map_err(|error| StoreError::Garbled(error.to_string()))?;
-    let (verdict, a, b, now, revision, bound_in, opens_in, ticket, owner, waiting) = fields;
+/// One reply of a script.
+pub(super) struct Reply {
+    /// The store's clock.
+    pub now: Micros,
+    pub outcome: Outcome,
+    /// The node's replication id, where that kept it from granting.
+    pub stranger: Option<String>,
+}
+
+pub(super) fn read(reply: Value) -> Result<Reply, StoreError> {
+    let fields = Fields::from_redis_value(reply).map_err(|error| StoreError::Garbled(error.to_string()))?;
+    let (verdict, a, b, now, revision, bound_in, opens_in, ticket, owner, waiting, stranger) = fields;
     let head = ticket.map(|ticket| head(&ticket, owner.as_deref())).transpose()?;
     let look = Look { revision, bound_in, opens_in, head, waiting };
-    Ok((now, Outcome { verdict: self::verdict(verdict, a, b)?, look }))
+    Ok(Reply { now, outcome: Outcome { verdict: self::verdict(verdict, a, b)?, look }, stranger })
 }
 
 fn verdict(code: i64, a: i64, b: i64) -> Result<Verdict, StoreError> {
@@ -22,6 +31,7 @@ fn verdict(code: i64, a: i64, b: i64) -> Result<Verdict, StoreError> {
         1 => Ok(Verdict::Changed),
         2 => Ok(Verdict::Granted(Grant { start_in: a, again: b == 1 })),
         3 => Ok(Verdict::Waiting(Waiting { since: a, ahead: b.unsigned_abs() })),
+        4 => Ok(Verdict::Refused(Refused { wait: a, ahead: b.unsigned_abs() })),
         other => Err(StoreError::Garbled(format!("verdict {other}"))),
     }
 }

@@ -15,6 +15,7 @@ pub(super) struct Scripts {
     evict: Source,
     pause: Source,
     look: Source,
+    repair: Source,
 }
 
 #[derive(Debug)]
@@ -44,6 +45,7 @@ impl Default for Scripts {
             evict: source!("evict.lua"),
             pause: source!("pause.lua"),
             look: source!("look.lua"),
+            repair: Source::new(include_str!("../lua/repair.lua")),
         }
     }
 }
@@ -74,17 +76,28 @@ impl Call<'_> {
 }
 
 impl Scripts {
-    pub fn call(&self, lane: &LaneKey, operation: Operation, rules: Rules, now: Option<Micros>) -> Call<'_> {
-        let mut arguments = vec![
-            optional(now),
-            number(rules.pace.interval),
-            number(rules.pace.settle),
-            number(LOOKAHEAD),
-            rules.idle_ttl.as_millis().to_string().into_bytes(),
-        ];
+    /// `vouched`: the replication id of a node that has been the master for long enough.
+    pub fn call(
+        &self,
+        lane: &LaneKey,
+        operation: Operation,
+        rules: Rules,
+        now: Option<Micros>,
+        vouched: Option<String>,
+    ) -> Call<'_> {
+        let mut arguments = common(rules, now);
         let source = self.pick(operation, &mut arguments);
-        let keys = keys::of(lane);
-        Call { source, keys: [keys.state, keys.line, keys.owners], arguments }
+        if let Operation::Take(take) = operation {
+            let most = take.bounds.max_line.map(|line| i64::try_from(line).unwrap_or(i64::MAX));
+            arguments.push(vouched.unwrap_or_default().into_bytes());
+            arguments.extend([optional(take.bounds.max_wait), optional(most)]);
+        }
+        Call { source, keys: keys::of(lane), arguments }
+    }
+
+    /// Takes away whatever in a lane's keys is not ours.
+    pub fn repair(&self, lane: &LaneKey, rules: Rules) -> Call<'_> {
+        Call { source: &self.repair, keys: keys::of(lane), arguments: common(rules, None) }
     }
 
     fn pick(&self, operation: Operation, arguments: &mut Vec<Vec<u8>>) -> &Source {
@@ -120,6 +133,16 @@ impl Scripts {
             Operation::Look => &self.look,
         }
     }
+}
+
+fn common(rules: Rules, now: Option<Micros>) -> Vec<Vec<u8>> {
+    vec![
+        optional(now),
+        number(rules.pace.interval),
+        number(rules.pace.settle),
+        number(LOOKAHEAD),
+        rules.idle_ttl.as_millis().to_string().into_bytes(),
+    ]
 }
 
 fn number(number: Micros) -> Vec<u8> {

@@ -1,19 +1,20 @@
 //! Hints from sidecar to sidecar by pub/sub. All is correct, only less tight, when every one is lost.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use redis::{Client, Cmd, RedisError};
+use redis::{Cmd, RedisError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use turnstone_lane::{Micros, Owner, Revision};
 use turnstone_protocol::ClientId;
 
 use crate::policy::LaneKey;
-use crate::store::Wake;
+use crate::store::{Hint, Wake};
 
-/// Wakes beyond this many that nobody took are dropped; timers stand behind them.
-const BACKLOG: usize = 4096;
+use super::source::Source;
+
 const RESUBSCRIBE_AFTER: Duration = Duration::from_millis(250);
 
 #[derive(Serialize, Deserialize)]
@@ -41,30 +42,28 @@ pub(super) fn publish(owner: Owner, wake: &Wake) -> Cmd {
 }
 
 /// Subscribes to this process' channel, again and again, until nobody listens.
-pub(super) fn listen(client: Client, owner: Owner) -> mpsc::Receiver<Wake> {
-    let (sender, receiver) = mpsc::channel(BACKLOG);
+pub(super) fn listen(source: Arc<Source>, owner: Owner, hints: mpsc::Sender<Hint>) {
     tokio::spawn(async move {
-        while !sender.is_closed() {
-            if let Err(error) = subscribe(&client, owner, &sender).await {
+        while !hints.is_closed() {
+            if let Err(error) = subscribe(&source, owner, &hints).await {
                 tracing::debug!(%error, "no wake-ups for now; timers stand in");
             }
             tokio::time::sleep(RESUBSCRIBE_AFTER).await;
         }
     });
-    receiver
 }
 
-async fn subscribe(client: &Client, owner: Owner, sender: &mpsc::Sender<Wake>) -> Result<(), RedisError> {
-    let mut pubsub = client.get_async_pubsub().await?;
+async fn subscribe(source: &Source, owner: Owner, hints: &mpsc::Sender<Hint>) -> Result<(), RedisError> {
+    let mut pubsub = source.master().await?.get_async_pubsub().await?;
     pubsub.subscribe(channel(owner)).await?;
     let mut messages = pubsub.into_on_message();
     loop {
         tokio::select! {
-            () = sender.closed() => return Ok(()),
+            () = hints.closed() => return Ok(()),
             message = messages.next() => {
                 let Some(message) = message else { return Ok(()) };
                 if let Some(wake) = read(message.get_payload_bytes()) {
-                    let _ = sender.try_send(wake);
+                    let _ = hints.try_send(Hint::Wake(wake));
                 }
             }
         }
