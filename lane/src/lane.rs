@@ -19,9 +19,9 @@ pub struct Last {
 }
 
 impl Last {
-    /// Nobody's turn: the upstream had its last request by `bound`.
-    fn settled(bound: Micros) -> Self {
-        Self { ticket: None, granted_at: bound, answered_at: Some(bound), before: None }
+    /// Nobody's turn: the upstream had its last request by `bound`, or will have it by then.
+    fn settled(bound: Micros, settle: Micros) -> Self {
+        Self { ticket: None, granted_at: bound - settle, answered_at: None, before: None }
     }
 
     /// By when the upstream has the request: when it answered, or `settle` after release.
@@ -62,7 +62,7 @@ impl Lane {
         let verdict = match operation {
             Operation::Take(take) => return self.take(take, now, pace),
             Operation::Answered { ticket, age } => changed(self.answered(ticket, now - age, now)),
-            Operation::Leave { ticket, unsent } => changed(self.leave(ticket, unsent, now)),
+            Operation::Leave { ticket, unsent } => changed(self.leave(ticket, unsent, pace.settle, now)),
             Operation::Evict { owner, head } => changed(self.evict(owner, head)),
             Operation::Pause { until } => self.close_until(until),
             Operation::Resume => self.close_until(0),
@@ -158,7 +158,7 @@ impl Lane {
             return stored.and(Some(witnessed));
         }
         let bound = stored.map_or(witnessed, |stored| stored.max(witnessed));
-        self.last = Some(Last::settled(bound));
+        self.last = Some(Last::settled(bound, pace.settle));
         self.revision = evidence.revision;
         Some(bound)
     }
@@ -170,11 +170,11 @@ impl Lane {
         true
     }
 
-    fn leave(&mut self, ticket: Ticket, unsent: bool, now: Micros) -> bool {
+    fn leave(&mut self, ticket: Ticket, unsent: bool, settle: Micros, now: Micros) -> bool {
         let waited = self.line.remove(ticket);
         match self.last.filter(|last| unsent && last.awaits_answer(ticket)) {
             Some(last) => {
-                self.change(last.before.map(Last::settled), now);
+                self.change(last.before.map(|bound| Last::settled(bound, settle)), now);
                 true
             }
             None => waited,

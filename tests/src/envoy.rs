@@ -1,5 +1,6 @@
 //! A real Envoy with the configuration that we ship; only addresses and plugin rules differ.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -8,7 +9,6 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::process::Process;
-use crate::raven::Raven;
 use crate::sidecar::sum;
 use crate::{parts, until};
 
@@ -67,7 +67,7 @@ pub enum Module {
 }
 
 impl Envoy {
-    pub async fn start(raven: &Raven, changes: &Changes<'_>) -> Self {
+    pub async fn start(raven: SocketAddr, changes: &Changes<'_>) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let mut process = launch(dir.path(), &config(raven, changes), changes.workers);
         let begun = Instant::now();
@@ -84,7 +84,7 @@ impl Envoy {
     }
 
     /// Starts it where it is expected to refuse; what it said.
-    pub async fn refuse(raven: &Raven, changes: &Changes<'_>) -> String {
+    pub async fn refuse(raven: SocketAddr, changes: &Changes<'_>) -> String {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let mut process = launch(dir.path(), &config(raven, changes), changes.workers);
         let begun = Instant::now();
@@ -139,7 +139,7 @@ fn launch(dir: &Path, config: &str, workers: u32) -> Process {
     Process::start(&mut command, &dir.join("envoy.log"))
 }
 
-fn config(raven: &Raven, changes: &Changes<'_>) -> String {
+fn config(raven: SocketAddr, changes: &Changes<'_>) -> String {
     let mut text = parts::envoy_yaml().to_owned();
     let mut put = |from: &str, to: &str| {
         assert!(text.contains(from), "the shipped envoy.yaml has no {from:?}");
@@ -147,7 +147,7 @@ fn config(raven: &Raven, changes: &Changes<'_>) -> String {
     };
     put("port_value: 9901", "port_value: 0");
     put("port_value: 10000", "port_value: 0");
-    put("port_value: 8080", &format!("port_value: {}", raven.address().port()));
+    put("port_value: 8080", &format!("port_value: {}", raven.port()));
     let module = match &changes.module {
         Module::Ours | Module::None => parts::module(),
         Module::Other(path) => path.clone(),

@@ -1,11 +1,13 @@
 //! The harness: real Envoys, sidecars and Redis on this machine, raven as a bare TCP server that
 //! stamps what arrives, and callers. Everything stops when it is dropped.
 
+pub mod cable;
 pub mod envoy;
 pub mod parts;
 pub mod process;
 pub mod raven;
 pub mod redis;
+pub mod sentinels;
 pub mod sidecar;
 pub mod stamp;
 pub mod verdict;

@@ -64,6 +64,14 @@ impl Redis {
         until("the replica follows", Duration::from_secs(20), up).await;
     }
 
+    /// Puts back what DUMP said of a key.
+    pub async fn restore(&self, key: &str, dump: &[u8]) {
+        let mut connection = self.connect().await.expect("Redis answers");
+        let mut command = ::redis::cmd("RESTORE");
+        command.arg(key).arg(0).arg(dump).arg("REPLACE");
+        command.query_async::<()>(&mut connection).await.expect("restored");
+    }
+
     /// One line of INFO.
     pub async fn info(&self, section: &str, name: &str) -> String {
         let info: String = self.run(&["INFO", section]).await;

@@ -11,21 +11,38 @@ use tempfile::TempDir;
 use crate::process::Process;
 use crate::{parts, until};
 
+/// What a sidecar is started with.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    pub store: String,
+    /// More lines for the top of its file.
+    pub top: String,
+    /// The `[policies.*]` part of its file.
+    pub policies: String,
+    pub environment: Vec<(String, String)>,
+}
+
+impl Settings {
+    pub fn new(store: &str, policies: &str) -> Self {
+        Self { store: store.to_owned(), policies: policies.to_owned(), ..Self::default() }
+    }
+}
+
 /// A running sidecar.
 #[derive(Debug)]
 pub struct Sidecar {
     pub process: Process,
+    settings: Settings,
     dir: TempDir,
     admin: String,
 }
 
 impl Sidecar {
-    /// `policies` is the `[policies.*]` part of its file.
-    pub async fn start(store: &str, policies: &str) -> Self {
+    pub async fn start(settings: Settings) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        write_config(dir.path(), store, policies);
-        let (process, admin) = launch(dir.path()).await;
-        Self { process, dir, admin }
+        write_config(dir.path(), &settings);
+        let (process, admin) = launch(dir.path(), &settings.environment).await;
+        Self { process, settings, dir, admin }
     }
 
     /// Its Unix socket: the same after a restart.
@@ -47,7 +64,7 @@ impl Sidecar {
     /// Starts it anew, with the same file and the same socket.
     pub async fn restart(&mut self) {
         self.process.kill();
-        let (process, admin) = launch(self.dir.path()).await;
+        let (process, admin) = launch(self.dir.path(), &self.settings.environment).await;
         (self.process, self.admin) = (process, admin);
     }
 
@@ -63,9 +80,10 @@ impl Sidecar {
     }
 
     /// Replaces the policies and says so by SIGHUP; returns when they govern.
-    pub async fn reload(&self, store: &str, policies: &str) {
+    pub async fn reload(&mut self, policies: &str) {
         let before = self.process.output().matches("policies reloaded").count();
-        write_config(self.dir.path(), store, policies);
+        policies.clone_into(&mut self.settings.policies);
+        write_config(self.dir.path(), &self.settings);
         self.process.signal(Signal::SIGHUP);
         let reloaded = async || self.process.output().matches("policies reloaded").count() > before;
         until("policies reloaded", Duration::from_secs(5), reloaded).await;
@@ -105,8 +123,9 @@ pub fn sum(metrics: &str, name: &str) -> u64 {
     metrics.lines().filter_map(value).sum()
 }
 
-async fn launch(dir: &Path) -> (Process, String) {
+async fn launch(dir: &Path, environment: &[(String, String)]) -> (Process, String) {
     let mut command = Command::new(parts::sidecar());
+    command.envs(environment.iter().cloned());
     command.arg("--config").arg(dir.join("turnstone.toml"));
     let mut process = Process::start(&mut command, &dir.join("turnstone.log"));
     let begun = std::time::Instant::now();
@@ -128,10 +147,11 @@ fn started(log: &str) -> Option<(String, String)> {
     Some((text("listen")?, text("admin")?))
 }
 
-fn write_config(dir: &Path, store: &str, policies: &str) {
+fn write_config(dir: &Path, settings: &Settings) {
+    let Settings { store, top, policies, .. } = settings;
     let socket = socket(dir);
     let text = format!(
-        "listen = ['unix:{}', '127.0.0.1:0']\nadmin = '127.0.0.1:0'\nstore = '{store}'\nlog = 'json'\n{policies}",
+        "listen = ['unix:{}', '127.0.0.1:0']\nadmin = '127.0.0.1:0'\nstore = '{store}'\nlog = 'json'\n{top}\n{policies}",
         socket.display()
     );
     std::fs::write(dir.join("turnstone.toml"), text).expect("a writable folder");

@@ -1,13 +1,15 @@
 //! Penguins (an Envoy with its sidecar), one raven, and a schedule that they share.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
+use crate::cable::Cable;
 use crate::envoy::{Changes, Endpoint, Envoy, Module};
 use crate::raven::Raven;
 use crate::redis::Redis;
-use crate::sidecar::Sidecar;
+use crate::sidecar::{Settings, Sidecar};
 use crate::until;
 use crate::verdict::Lanes;
 
@@ -26,6 +28,12 @@ pub struct Plan {
     pub replace: Vec<(&'static str, &'static str)>,
     /// More lines for `[policies.raven]`.
     pub more: String,
+    /// More lines for the top of the sidecar's file.
+    pub top: String,
+    /// The sidecars' store; `None`: a Redis of this world's own, or `memory`.
+    pub store: Option<String>,
+    /// Requests reach raven by a cable that can be slow.
+    pub cable: bool,
     pub workers: u32,
 }
 
@@ -40,6 +48,9 @@ impl Plan {
             rules: None,
             replace: Vec::new(),
             more: String::new(),
+            top: String::new(),
+            store: None,
+            cable: false,
             workers: 2,
         }
     }
@@ -67,6 +78,20 @@ impl Plan {
         self
     }
 
+    /// Another store than a Redis of this world's own.
+    pub fn store(self, url: String) -> Self {
+        Self { redis: false, store: Some(url), ..self }
+    }
+
+    /// A line for `[policies.raven]`.
+    pub fn more(self, line: &str) -> Self {
+        Self { more: format!("{}{line}\n", self.more), ..self }
+    }
+
+    pub fn cable(self) -> Self {
+        Self { cable: true, ..self }
+    }
+
     pub fn rules(self, rules: &str) -> Self {
         Self { rules: Some(rules.to_owned()), ..self }
     }
@@ -79,13 +104,15 @@ impl Plan {
     pub async fn start(self) -> World {
         let raven = Raven::start().await;
         let redis = if self.redis { Some(Redis::start().await) } else { None };
-        let store = redis.as_ref().map_or_else(|| "memory".to_owned(), Redis::url);
-        let mut world = World { penguins: Vec::new(), raven, redis, store, plan: self };
+        let own = redis.as_ref().map_or_else(|| "memory".to_owned(), Redis::url);
+        let store = self.store.clone().unwrap_or(own);
+        let cable = if self.cable { Some(Cable::to(raven.address()).await) } else { None };
+        let mut world = World { penguins: Vec::new(), raven, cable, redis, store, plan: self };
         for _ in 0..world.plan.penguins {
             let penguin = world.penguin().await;
             world.penguins.push(penguin);
         }
-        if world.redis.is_some() {
+        if world.store != "memory" {
             world.penguins[0].sidecar.vouch().await;
         }
         world
@@ -105,6 +132,8 @@ pub struct Penguin {
 pub struct World {
     pub penguins: Vec<Penguin>,
     pub raven: Raven,
+    /// Between the Envoys and raven.
+    pub cable: Option<Cable>,
     pub redis: Option<Redis>,
     pub store: String,
     pub plan: Plan,
@@ -121,11 +150,24 @@ pub struct Reply {
 }
 
 impl World {
-    async fn penguin(&self) -> Penguin {
-        let sidecar = Sidecar::start(&self.store, &self.plan.policies()).await;
+    /// One more penguin; it belongs to this world only once it is pushed.
+    pub async fn penguin(&self) -> Penguin {
+        self.penguin_with(&[]).await
+    }
+
+    /// One whose sidecar runs in another environment.
+    pub async fn penguin_with(&self, environment: &[(String, String)]) -> Penguin {
+        let (top, environment) = (self.plan.top.clone(), environment.to_vec());
+        let settings = Settings { top, environment, ..Settings::new(&self.store, &self.plan.policies()) };
+        let sidecar = Sidecar::start(settings).await;
         let endpoint = if self.plan.tcp { Endpoint::Tcp(sidecar.port()) } else { Endpoint::Unix(sidecar.socket()) };
-        let envoy = Envoy::start(&self.raven, &self.changes(&endpoint)).await;
+        let envoy = Envoy::start(self.far(), &self.changes(&endpoint)).await;
         Penguin { envoy, sidecar, client: client() }
+    }
+
+    /// Where Envoys find raven.
+    pub fn far(&self) -> SocketAddr {
+        self.cable.as_ref().map_or(self.raven.address(), Cable::address)
     }
 
     /// What this world changes in the shipped configuration.

@@ -6,20 +6,20 @@ use turnstone_tests::world::{Plan, World, assert_all_ok};
 
 use crate::{LATE, ms};
 
-async fn set_interval(world: &World, interval: Duration) {
+async fn set_interval(world: &mut World, interval: Duration) {
     let policies = Plan::every(interval).policies();
-    for penguin in &world.penguins {
-        penguin.sidecar.reload(&world.store, &policies).await;
+    for penguin in &mut world.penguins {
+        penguin.sidecar.reload(&policies).await;
     }
 }
 
 #[tokio::test]
 async fn case_31_a_shorter_interval_governs_the_very_next_turn() {
-    let world = Plan::every(ms(5000)).penguins(2).start().await;
+    let mut world = Plan::every(ms(5000)).penguins(2).start().await;
     let calls = world.send_in_order("a", 0..8).await;
     let first = world.first_arrival("a").await;
     tokio::time::sleep_until((first + ms(6000)).into()).await;
-    set_interval(&world, ms(2000)).await;
+    set_interval(&mut world, ms(2000)).await;
     world.until_arrived(5, ms(10_000)).await;
     let lanes = world.lanes();
     let at: Vec<Duration> = lanes.lane("a").iter().map(|seen| seen.at - first).collect();
@@ -31,12 +31,12 @@ async fn case_31_a_shorter_interval_governs_the_very_next_turn() {
 
 #[tokio::test]
 async fn case_31_a_longer_interval_governs_the_very_next_turn_and_back_again_stalls_nothing() {
-    let world = Plan::every(ms(500)).penguins(2).start().await;
+    let mut world = Plan::every(ms(500)).penguins(2).start().await;
     let calls = world.send_in_order("a", 0..5).await;
     world.until_arrived(2, ms(3000)).await;
-    set_interval(&world, ms(3000)).await;
+    set_interval(&mut world, ms(3000)).await;
     world.until_arrived(3, ms(5000)).await;
-    set_interval(&world, ms(500)).await;
+    set_interval(&mut world, ms(500)).await;
     assert_all_ok(calls).await;
     let gaps = world.lanes().gaps("a");
     assert!(gaps[1] >= ms(3000) && gaps[1] < ms(3000) + LATE, "{gaps:?}");

@@ -5,6 +5,7 @@ mod change;
 mod crash;
 mod leave;
 mod pace;
+mod redis;
 mod refuse;
 mod transport;
 

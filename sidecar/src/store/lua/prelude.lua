@@ -61,9 +61,9 @@ local function change()
   save()
 end
 
--- Nobody's turn: the upstream had its last request by `bound`.
+-- Nobody's turn: the upstream had its last request by `bound`, or will have it by then.
 local function settle_at(bound)
-  last_ticket, granted_at, answered_at, before = NOBODY, bound, bound, 0
+  last_ticket, granted_at, answered_at, before = NOBODY, bound - settle, 0, 0
 end
 
 local function awaits_answer(ticket)

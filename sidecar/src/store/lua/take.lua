@@ -4,9 +4,17 @@
 local ticket, owner, since = ARGV[6], ARGV[7], tonumber(ARGV[8])
 local seen, age = tonumber(ARGV[9]), tonumber(ARGV[10])
 
--- A caller's monotonic clock beats TIME, and its memory beats a store that lost a write.
+local first = call('ZRANGE', KEYS[2], 0, 1, 'WITHSCORES')
+local head, head_since = first[1] or false, tonumber(first[2])
+
 local bound = stored_bound()
-if seen and seen == revision then
+if head and not stored then
+  -- Tickets wait, so there was a state: it is lost, and with it the last turn, which was before now.
+  granted_at, revision = now, seen or 0
+  change()
+  bound = stored_bound()
+elseif seen and seen == revision then
+  -- A caller's monotonic clock beats TIME, and its memory beats a store that lost a write.
   bound = bound and now - age
 elseif seen and seen > revision then
   bound = math.max(bound or 0, now - age)
@@ -36,8 +44,6 @@ if awaits_answer(ticket) then
 end
 
 -- A place for a ticket that has none: where it stood before, or behind all who wait.
-local first = call('ZRANGE', KEYS[2], 0, 1, 'WITHSCORES')
-local head, head_since = first[1] or false, tonumber(first[2])
 local score = head_since
 if head and head ~= ticket then
   score = tonumber(call('ZSCORE', KEYS[2], ticket) or nil)
@@ -75,6 +81,8 @@ if not known then
     return outcome(REFUSED, would_wait, ahead, bound, head, stranger)
   end
 end
+-- Whoever waits leaves a state behind, so that its loss can be noticed.
+if not stored and revision == 0 then change() end
 call('HSET', KEYS[3], ticket, owner)
 if not known then
   -- All three keys outlive the wait of the last in the line.

@@ -14,7 +14,7 @@ use turnstone_tests::parts;
 use turnstone_tests::process::Process;
 use turnstone_tests::raven::Raven;
 use turnstone_tests::redis::Redis;
-use turnstone_tests::sidecar::Sidecar;
+use turnstone_tests::sidecar::{Settings, Sidecar};
 
 /// What the design allows.
 const MOST_ADDED: f64 = 1.8;
@@ -50,14 +50,14 @@ async fn main() {
 async fn latency(arguments: &Arguments) {
     let raven = Raven::start().await;
     let redis = Redis::start().await;
-    let sidecar = Sidecar::start(&redis.url(), "[policies.raven]\ninterval = '5s'").await;
-    let embedded = Sidecar::start("memory", "[policies.raven]\ninterval = '100ms'\nsettle = '20ms'").await;
-    let idle = Sidecar::start("memory", "[policies.raven]\ninterval = '5s'").await;
+    let sidecar = Sidecar::start(Settings::new(&redis.url(), "[policies.raven]\ninterval = '5s'")).await;
+    let embedded = Sidecar::start(Settings::new("memory", "[policies.raven]\ninterval = '100ms'\nsettle = '20ms'")).await;
+    let idle = Sidecar::start(Settings::new("memory", "[policies.raven]\ninterval = '5s'")).await;
     let nobody = Endpoint::Unix(idle.socket());
     let ours = Endpoint::Unix(sidecar.socket());
     let start = async |sidecar: &Endpoint, module| {
         let changes = Changes { sidecar, rules: None, replace: &[], workers: 1, module };
-        Envoy::start(&raven, &changes).await
+        Envoy::start(raven.address(), &changes).await
     };
     let envoys = [
         ("plain Envoy", start(&nobody, Module::None).await),

@@ -1,0 +1,126 @@
+//! Three real Sentinels over a master and a replica.
+
+use std::process::Command;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::process::Process;
+use crate::redis::{Redis, free_port};
+use crate::{parts, until};
+
+const NAME: &str = "main";
+
+/// Who watches, and who is watched.
+#[derive(Debug)]
+pub struct Sentinels {
+    pub nodes: [Redis; 2],
+    sentinels: Vec<Sentinel>,
+}
+
+#[derive(Debug)]
+struct Sentinel {
+    _process: Process,
+    port: u16,
+    _dir: TempDir,
+}
+
+impl Sentinels {
+    pub async fn start() -> Self {
+        let nodes = [Redis::start().await, Redis::start().await];
+        nodes[1].follow(Some(&nodes[0])).await;
+        let sentinels = (0..3).map(|_| launch(nodes[0].port())).collect();
+        let sentinels = Self { nodes, sentinels };
+        until("the Sentinels know one another and the replica", Duration::from_secs(30), async || {
+            let mut ready = true;
+            for sentinel in &sentinels.sentinels {
+                ready &= sentinel.knows("num-slaves", "1").await && sentinel.knows("num-other-sentinels", "2").await;
+            }
+            ready
+        })
+        .await;
+        sentinels
+    }
+
+    pub fn url(&self) -> String {
+        let hosts: Vec<String> = self.sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port)).collect();
+        format!("redis+sentinel://{}/{NAME}", hosts.join(","))
+    }
+
+    /// Which node is the master, as most Sentinels say.
+    pub async fn master(&self) -> usize {
+        let mut says = [0; 2];
+        for sentinel in &self.sentinels {
+            let port = sentinel.master().await;
+            if let Some(node) = self.nodes.iter().position(|node| Some(node.port()) == port) {
+                says[node] += 1;
+            }
+        }
+        usize::from(says[1] > says[0])
+    }
+
+    /// Returns when this node is the master, and says so itself.
+    pub async fn until_master(&self, node: usize) {
+        until("the other node is promoted", Duration::from_secs(40), async || {
+            self.master().await == node && self.nodes[node].info("replication", "role").await == "master"
+        })
+        .await;
+    }
+
+    /// Returns when the node that is no master follows the one that is.
+    pub async fn until_replica(&self, node: usize) {
+        until("the old master follows the new one", Duration::from_secs(40), async || {
+            self.nodes[node].info("replication", "role").await == "slave"
+                && self.nodes[node].info("replication", "master_link_status").await == "up"
+                && self.sentinels[0].knows("num-slaves", "1").await
+        })
+        .await;
+    }
+
+    /// Asks for a failover while all is well.
+    pub async fn fail_over(&self) {
+        for _ in 0..100 {
+            for sentinel in &self.sentinels {
+                let asked: Option<String> = sentinel.run(&["SENTINEL", "FAILOVER", NAME]).await;
+                if asked.is_some() {
+                    return;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        panic!("no Sentinel fails over");
+    }
+}
+
+impl Sentinel {
+    async fn run<T: ::redis::FromRedisValue>(&self, words: &[&str]) -> Option<T> {
+        let client = ::redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).ok()?;
+        let mut connection = client.get_multiplexed_async_connection().await.ok()?;
+        ::redis::cmd(words[0]).arg(&words[1..]).query_async(&mut connection).await.ok()
+    }
+
+    async fn master(&self) -> Option<u16> {
+        let (_, port): (String, String) = self.run(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]).await?;
+        port.parse().ok()
+    }
+
+    async fn knows(&self, field: &str, value: &str) -> bool {
+        let fields: std::collections::HashMap<String, String> =
+            self.run(&["SENTINEL", "MASTER", NAME]).await.unwrap_or_default();
+        fields.get(field).is_some_and(|found| found == value)
+    }
+}
+
+fn launch(master: u16) -> Sentinel {
+    let (dir, port) = (tempfile::tempdir().expect("a temporary folder"), free_port());
+    let config = format!(
+        "port {port}\nbind 127.0.0.1\ndir {}\nsentinel monitor {NAME} 127.0.0.1 {master} 2\n\
+         sentinel down-after-milliseconds {NAME} 1000\nsentinel failover-timeout {NAME} 4000\n",
+        dir.path().display()
+    );
+    let file = dir.path().join("sentinel.conf");
+    std::fs::write(&file, config).expect("a writable folder");
+    let mut command = Command::new(parts::redis_server());
+    let process = Process::start(command.arg(&file).arg("--sentinel"), &dir.path().join("sentinel.log"));
+    Sentinel { _process: process, port, _dir: dir }
+}
