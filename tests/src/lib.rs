@@ -2,6 +2,7 @@
 //! stamps what arrives, and callers. Everything stops when it is dropped.
 
 pub mod cable;
+pub mod clock;
 pub mod envoy;
 pub mod parts;
 pub mod process;

@@ -28,6 +28,11 @@ pub fn redis_server() -> PathBuf {
     part("REDIS_SERVER")
 }
 
+/// The library that gives a process a clock of its own.
+pub fn clock() -> PathBuf {
+    part("TURNSTONE_CLOCK_LIBRARY")
+}
+
 /// The configuration that we ship; scenarios change only its addresses.
 pub fn envoy_yaml() -> &'static str {
     include_str!("../../envoy/envoy.yaml")

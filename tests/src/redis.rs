@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::clock::FakeClock;
 use crate::process::Process;
 use crate::{parts, until};
 
@@ -15,6 +16,7 @@ pub struct Redis {
     pub process: Process,
     port: u16,
     options: Vec<String>,
+    environment: Vec<(String, String)>,
     dir: TempDir,
 }
 
@@ -25,11 +27,20 @@ impl Redis {
     }
 
     pub async fn with(options: &[&str]) -> Self {
+        Self::launch(options, Vec::new()).await
+    }
+
+    /// One whose clock can be put back and forth.
+    pub async fn with_clock(clock: &FakeClock) -> Self {
+        Self::launch(&["--save", "", "--appendonly", "no"], clock.environment()).await
+    }
+
+    async fn launch(options: &[&str], environment: Vec<(String, String)>) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let options = options.iter().map(|&option| option.to_owned()).collect();
+        let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         let port = free_port();
-        let process = launch(dir.path(), port, &options);
-        let redis = Self { process, port, options, dir };
+        let process = launch(dir.path(), port, &options, &environment);
+        let redis = Self { process, port, options, environment, dir };
         redis.until_it_answers().await;
         redis
     }
@@ -37,7 +48,7 @@ impl Redis {
     /// `kill -9`, and starts it anew in the same place.
     pub async fn restart(&mut self) {
         self.process.kill();
-        self.process = launch(self.dir.path(), self.port, &self.options);
+        self.process = launch(self.dir.path(), self.port, &self.options, &self.environment);
         self.until_it_answers().await;
     }
 
@@ -100,10 +111,10 @@ impl Redis {
     }
 }
 
-fn launch(dir: &Path, port: u16, options: &Vec<String>) -> Process {
+fn launch(dir: &Path, port: u16, options: &[String], environment: &[(String, String)]) -> Process {
     let mut command = Command::new(parts::redis_server());
     command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--repl-diskless-sync-delay", "0"]);
-    command.arg("--unixsocket").arg(dir.join("redis.sock")).arg("--dir").arg(dir).args(options);
+    command.envs(environment.iter().cloned()).arg("--unixsocket").arg(dir.join("redis.sock")).arg("--dir").arg(dir).args(options);
     Process::start(&mut command, &dir.join("redis.log"))
 }
 

@@ -145,6 +145,7 @@ pub struct Reply {
     pub status: u16,
     pub waited_ms: Option<u64>,
     pub kind: String,
+    pub retry_after: Option<String>,
     pub body: String,
     pub took: Duration,
 }
@@ -264,9 +265,10 @@ impl Penguin {
                 |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
             let waited_ms = header(turnstone_protocol::WAITED_HEADER).and_then(|value| value.parse().ok());
             let kind = header("content-type").unwrap_or_default();
+            let retry_after = header("retry-after");
             let status = answer.status().as_u16();
             let body = answer.text().await.expect("a whole answer");
-            Reply { status, waited_ms, kind, body, took: begun.elapsed() }
+            Reply { status, waited_ms, kind, retry_after, body, took: begun.elapsed() }
         })
     }
 }

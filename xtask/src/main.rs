@@ -85,7 +85,8 @@ fn bench(arguments: &[String]) -> Result<()> {
 
 fn test(arguments: &[String]) -> Result<()> {
     tidy::check()?;
-    let parts = parts::all(Profile::Dev, true)?;
+    let mut parts = parts::all(Profile::Dev, true)?;
+    parts.push(("TURNSTONE_CLOCK_LIBRARY", parts::clock()?));
     say("testing: pure parts first, then scenarios on real processes");
     let mut command = cargo(&["test", "--workspace"]);
     command.envs(parts);

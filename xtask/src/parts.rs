@@ -68,3 +68,9 @@ fn redis_server() -> Result<PathBuf> {
     }
     which("redis-server").map_or_else(|| bail!("redis-server was installed, but is not on PATH"), Ok)
 }
+
+/// The library that gives a process a clock of its own.
+pub fn clock() -> Result<PathBuf> {
+    run(&mut cargo(&["build", "--package", "turnstone-clock"]))?;
+    Ok(root().join("target/debug/libturnstone_clock.so"))
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep_until, timeout};
-use turnstone_lane::{Bounds, Grant, Micros, Operation, Outcome, Refused, Take, Ticket, Verdict, Waiting};
+use turnstone_lane::{Bounds, Grant, Micros, Operation, Outcome, Pace, Refused, Take, Ticket, Verdict, Waiting};
 
 use super::Pacer;
 use super::seat::{Fate, Seat};
@@ -146,10 +146,10 @@ impl Pacer {
             self.house.stand(&call.lane, since, call.ticket);
         }
         let pace = self.rules_or_hold(&call.lane).pace;
-        let mut start = Instant::now() + span(grant.start_in);
-        if let Some(floor) = self.house.floor(&call.lane, call.ticket, pace).filter(|floor| *floor > start) {
+        let due = Instant::now() + span(grant.start_in);
+        let start = due.max(self.floor(call, grant, pace));
+        if start > due {
             self.metrics.floored(&call.lane);
-            start = floor;
         }
         while Instant::now() < start && seated.seat.fate().is_none() {
             tokio::select! {
@@ -166,6 +166,19 @@ impl Pacer {
         }
         self.house.let_go(&call.lane, call.ticket);
         Release::Now
+    }
+
+    /// No turn begins before this, whatever the store says: not within an interval of the last one that
+    /// began here, and not sooner because the store's clock was put forward.
+    fn floor(&self, call: &Call, grant: Grant, pace: Pace) -> Instant {
+        let now = Instant::now();
+        let stepped = if grant.again {
+            Duration::ZERO
+        } else {
+            self.store.stepped_within(span(pace.interval + pace.settle)).min(span(pace.interval))
+        };
+        let here = self.house.floor(&call.lane, call.ticket, pace);
+        here.map_or(now, |floor| floor.max(now)).max(now + stepped)
     }
 
     /// Thousands that are due in one instant, after an outage say, go one after the other.

@@ -4,7 +4,7 @@ mod clock;
 mod memory;
 pub mod redis;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use turnstone_lane::{Micros, Operation, Outcome, Owner, Revision, Ticket};
@@ -34,6 +34,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// The store's clock at `instant`, as well as it is known here.
     fn clock_at(&self, instant: Instant) -> Option<Micros>;
+
+    /// By how much the store's clock was put forward in the time before now.
+    fn stepped_within(&self, _time: Duration) -> Duration {
+        Duration::ZERO
+    }
 
     /// Tells another sidecar that its ticket leads now. A hint: it may be lost.
     fn wake(&self, owner: Owner, wake: Wake) -> BoxFuture<'_, Result<(), StoreError>>;

@@ -1,8 +1,11 @@
 //! The promises on real parts: Envoy with the module, sidecars, Redis, sockets, and raven's own stamps.
 
 mod bodies;
+mod bounds;
 mod change;
+mod clocks;
 mod crash;
+mod frozen;
 mod leave;
 mod pace;
 mod redis;

@@ -196,6 +196,10 @@ impl Store for RedisStore {
         self.clock.lock().at(instant)
     }
 
+    fn stepped_within(&self, time: Duration) -> Duration {
+        self.clock.lock().stepped_within(time, Instant::now())
+    }
+
     fn wake(&self, owner: Owner, wake: Wake) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let publish = wakes::publish(owner, &wake);
