@@ -208,8 +208,7 @@ fn a_store_that_lost_the_grant_takes_the_callers_word() {
 #[test]
 fn a_waiter_that_comes_back_gets_its_old_place() {
     let mut lane = Lane::unknown(START);
-    let back =
-        |n, since| Operation::Take(Take { since: Some(since), ..Take::new(ticket(n), Owner(1)) });
+    let back = |n, since| Operation::Take(Take { since: Some(since), ..Take::new(ticket(n), Owner(1)) });
     lane.apply(take(9), START + 10, PACE);
     lane.apply(back(2, START - 50), START + 20, PACE);
     lane.apply(back(1, START - 60), START + 30, PACE);

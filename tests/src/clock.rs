@@ -28,9 +28,6 @@ impl FakeClock {
 
     pub fn environment(&self) -> Vec<(String, String)> {
         let text = |path: &std::path::Path| path.display().to_string();
-        vec![
-            ("LD_PRELOAD".to_owned(), text(&parts::clock())),
-            ("TURNSTONE_CLOCK".to_owned(), text(self.offset.path())),
-        ]
+        vec![("LD_PRELOAD".to_owned(), text(&parts::clock())), ("TURNSTONE_CLOCK".to_owned(), text(self.offset.path()))]
     }
 }

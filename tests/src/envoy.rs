@@ -21,7 +21,7 @@ const SHIPPED_RULES: &str = r#"[
 #[derive(Debug)]
 pub struct Envoy {
     pub process: Process,
-    _dir: TempDir,
+    dir: TempDir,
     admin: String,
     listener: String,
 }
@@ -53,6 +53,8 @@ pub struct Changes<'a> {
     pub replace: &'a [(&'a str, &'a str)],
     pub workers: u32,
     pub module: Module,
+    /// The filter's configuration stands in a file of its own and may change.
+    pub ecds: bool,
 }
 
 /// Which filter runs.
@@ -69,12 +71,16 @@ pub enum Module {
 impl Envoy {
     pub async fn start(raven: SocketAddr, changes: &Changes<'_>) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let mut process = launch(dir.path(), &config(raven, changes), changes.workers);
+        let mut config = config(raven, changes);
+        if changes.ecds {
+            config = discovered(&config, dir.path());
+        }
+        let mut process = launch(dir.path(), &config, changes.workers);
         let begun = Instant::now();
         loop {
             process.assert_alive();
             if let Some((admin, listener)) = addresses(dir.path()).await {
-                let envoy = Self { process, _dir: dir, admin, listener };
+                let envoy = Self { process, dir, admin, listener };
                 until("Envoy is ready", Duration::from_secs(20), async || envoy.is_ready().await).await;
                 return envoy;
             }
@@ -116,6 +122,26 @@ impl Envoy {
             .unwrap_or_else(|| panic!("no {name}: {stats}"))
     }
 
+    /// Puts more settings into the filter's file; returns when Envoy has taken them.
+    pub async fn update_filter(&self, settings: &str) {
+        let file = self.dir.path().join("filter.yaml");
+        let before = self.stat("extension_config_discovery.http_filter.turnstone.config_reload").await;
+        let text = std::fs::read_to_string(&file).expect("the filter's file");
+        let (first, rest) = text.split_once("\"cluster\":").expect("the filter's settings");
+        std::fs::write(file.with_extension("new"), format!("{first}{settings}\"cluster\":{rest}"))
+            .expect("a writable folder");
+        std::fs::rename(file.with_extension("new"), &file).expect("a writable folder");
+        let taken = async || self.stat("extension_config_discovery.http_filter.turnstone.config_reload").await > before;
+        until("Envoy takes the new settings", Duration::from_secs(10), taken).await;
+    }
+
+    /// Tells it to take no more connections.
+    pub async fn drain(&self) {
+        let url = format!("http://{}/drain_listeners?graceful", self.admin);
+        let answer = reqwest::Client::new().post(url).send().await.expect("Envoy answers");
+        assert!(answer.status().is_success());
+    }
+
     async fn is_ready(&self) -> bool {
         get(&self.admin, "/ready").await.is_some_and(|answer| answer.starts_with("LIVE"))
     }
@@ -127,6 +153,10 @@ fn launch(dir: &Path, config: &str, workers: u32) -> Process {
     let mut command = Command::new(parts::envoy());
     command.args([
         "--disable-hot-restart",
+        "--service-node",
+        "penguin",
+        "--service-cluster",
+        "penguin",
         "--log-level",
         "warning",
         "--file-flush-interval-msec",
@@ -161,6 +191,22 @@ fn config(raven: SocketAddr, changes: &Changes<'_>) -> String {
         put(from, to);
     }
     if matches!(changes.module, Module::None) { without_filter(&text) } else { text }
+}
+
+/// The same configuration, but with the filter's own part discovered in a file (ECDS).
+fn discovered(text: &str, dir: &Path) -> String {
+    let (before, rest) = text.split_once("          - name: turnstone\n").expect("our filter");
+    let (filter, after) = rest.split_once("          - name: envoy.filters.http.router").expect("the router behind it");
+    let own: String = filter.lines().map(|line| format!("{}\n", line.get(10..).unwrap_or_default())).collect();
+    let resource = format!(
+        "resources:\n- \"@type\": type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig\n  name: turnstone\n{own}"
+    );
+    let file = dir.join("filter.yaml");
+    std::fs::write(&file, resource).expect("a writable folder");
+    format!(
+        "{before}          - name: turnstone\n            config_discovery:\n              config_source: {{ path_config_source: {{ path: {} }} }}\n              type_urls: [type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm]\n          - name: envoy.filters.http.router{after}",
+        file.display()
+    )
 }
 
 fn without_filter(text: &str) -> String {

@@ -71,8 +71,13 @@ impl Redis {
             return;
         };
         let _: () = self.run(&["REPLICAOF", "127.0.0.1", &master.port.to_string()]).await;
-        let up = async || self.info("replication", "master_link_status").await == "up";
+        let up = async || self.says("master_link_status", "up").await;
         until("the replica follows", Duration::from_secs(20), up).await;
+    }
+
+    /// What it says of its replication.
+    pub async fn says(&self, name: &str, value: &str) -> bool {
+        self.info("replication", name).await.as_deref() == Some(value)
     }
 
     /// Puts back what DUMP said of a key.
@@ -83,19 +88,23 @@ impl Redis {
         command.query_async::<()>(&mut connection).await.expect("restored");
     }
 
-    /// One line of INFO.
-    pub async fn info(&self, section: &str, name: &str) -> String {
-        let info: String = self.run(&["INFO", section]).await;
+    /// One line of INFO; `None` where the node is away, as Sentinels cut connections when a role changes.
+    pub async fn info(&self, section: &str, name: &str) -> Option<String> {
+        let info: String = self.try_run(&["INFO", section]).await.ok()?;
         let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.unwrap_or_else(|| panic!("INFO {section} has no {name}")).trim().to_owned()
+        line.map(|value| value.trim().to_owned())
     }
 
     /// One command on a connection of its own.
     pub async fn run<T: ::redis::FromRedisValue>(&self, words: &[&str]) -> T {
-        let mut connection = self.connect().await.expect("Redis answers");
+        self.try_run(words).await.unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// As [`Redis::run`], where Redis may be away.
+    pub async fn try_run<T: ::redis::FromRedisValue>(&self, words: &[&str]) -> ::redis::RedisResult<T> {
         let mut command = ::redis::cmd(words[0]);
         command.arg(&words[1..]);
-        command.query_async(&mut connection).await.unwrap_or_else(|error| panic!("{words:?}: {error}"))
+        command.query_async(&mut self.connect().await?).await
     }
 
     /// Calls of a command since it started, from `INFO commandstats`.
@@ -114,7 +123,13 @@ impl Redis {
 fn launch(dir: &Path, port: u16, options: &[String], environment: &[(String, String)]) -> Process {
     let mut command = Command::new(parts::redis_server());
     command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--repl-diskless-sync-delay", "0"]);
-    command.envs(environment.iter().cloned()).arg("--unixsocket").arg(dir.join("redis.sock")).arg("--dir").arg(dir).args(options);
+    command
+        .envs(environment.iter().cloned())
+        .arg("--unixsocket")
+        .arg(dir.join("redis.sock"))
+        .arg("--dir")
+        .arg(dir)
+        .args(options);
     Process::start(&mut command, &dir.join("redis.log"))
 }
 

@@ -62,7 +62,7 @@ impl Sentinels {
     /// Returns when this node is the master, and says so itself.
     pub async fn until_master(&self, node: usize) {
         until("the other node is promoted", Duration::from_secs(40), async || {
-            self.master().await == node && self.nodes[node].info("replication", "role").await == "master"
+            self.master().await == node && self.nodes[node].says("role", "master").await
         })
         .await;
     }
@@ -70,8 +70,8 @@ impl Sentinels {
     /// Returns when the node that is no master follows the one that is.
     pub async fn until_replica(&self, node: usize) {
         until("the old master follows the new one", Duration::from_secs(40), async || {
-            self.nodes[node].info("replication", "role").await == "slave"
-                && self.nodes[node].info("replication", "master_link_status").await == "up"
+            self.nodes[node].says("role", "slave").await
+                && self.nodes[node].says("master_link_status", "up").await
                 && self.sentinels[0].knows("num-slaves", "1").await
         })
         .await;

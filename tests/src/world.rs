@@ -34,6 +34,8 @@ pub struct Plan {
     pub store: Option<String>,
     /// Requests reach raven by a cable that can be slow.
     pub cable: bool,
+    /// The filter's configuration is discovered and may change.
+    pub ecds: bool,
     pub workers: u32,
 }
 
@@ -51,6 +53,7 @@ impl Plan {
             top: String::new(),
             store: None,
             cable: false,
+            ecds: false,
             workers: 2,
         }
     }
@@ -86,6 +89,10 @@ impl Plan {
     /// A line for `[policies.raven]`.
     pub fn more(self, line: &str) -> Self {
         Self { more: format!("{}{line}\n", self.more), ..self }
+    }
+
+    pub fn ecds(self) -> Self {
+        Self { ecds: true, ..self }
     }
 
     pub fn cable(self) -> Self {
@@ -174,7 +181,14 @@ impl World {
     /// What this world changes in the shipped configuration.
     pub fn changes<'a>(&'a self, sidecar: &'a Endpoint) -> Changes<'a> {
         let Plan { rules, replace, workers, .. } = &self.plan;
-        Changes { sidecar, rules: rules.as_deref(), replace, workers: *workers, module: Module::Ours }
+        Changes {
+            sidecar,
+            rules: rules.as_deref(),
+            replace,
+            workers: *workers,
+            module: Module::Ours,
+            ecds: self.plan.ecds,
+        }
     }
 
     /// Sends request `n` of a client through one penguin.

@@ -105,7 +105,9 @@ impl Pacer {
         match hint {
             Hint::Wake(wake) => self.woken(&wake),
             Hint::Lost => {
-                tracing::info!("a master that was not known before: unless its history is known, lanes hold for one interval + settle");
+                tracing::info!(
+                    "a master that was not known before: unless its history is known, lanes hold for one interval + settle"
+                );
                 self.house.ask_all();
             }
             Hint::Found => self.house.reopen(),

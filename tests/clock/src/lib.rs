@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
 
 use libc::{CLOCK_REALTIME, SYS_clock_gettime, clockid_t, timespec, timeval};
 
-
 static NONE: AtomicI64 = AtomicI64::new(0);
 static OFFSET: AtomicPtr<AtomicI64> = AtomicPtr::new(null_mut());
 

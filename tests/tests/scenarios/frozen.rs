@@ -84,7 +84,8 @@ async fn an_instance_that_dies_with_a_hundred_of_three_hundred_stalls_the_others
     }
     let dead = world.penguins.remove(0);
     let owners = async || -> usize {
-        let owners: Vec<Vec<u8>> = world.redis.as_ref().expect("a Redis").run(&["HVALS", "turnstone:{raven:a}:owners"]).await;
+        let owners: Vec<Vec<u8>> =
+            world.redis.as_ref().expect("a Redis").run(&["HVALS", "turnstone:{raven:a}:owners"]).await;
         owners.into_iter().collect::<std::collections::BTreeSet<_>>().len()
     };
     assert_eq!(owners().await, 3);
@@ -120,7 +121,8 @@ fn open_files(process: &Process) -> usize {
 }
 
 fn limit_files(process: &Process, limit: &str) {
-    let status = Command::new("prlimit").arg(format!("--pid={}", process.pid())).arg(format!("--nofile={limit}")).status();
+    let status =
+        Command::new("prlimit").arg(format!("--pid={}", process.pid())).arg(format!("--nofile={limit}")).status();
     assert!(status.expect("util-linux").success());
 }
 

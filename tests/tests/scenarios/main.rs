@@ -5,11 +5,13 @@ mod bounds;
 mod change;
 mod clocks;
 mod crash;
+mod envoys;
 mod frozen;
 mod leave;
 mod pace;
 mod redis;
 mod refuse;
+mod settle;
 mod transport;
 
 use std::time::Duration;

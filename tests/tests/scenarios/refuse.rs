@@ -55,7 +55,8 @@ async fn the_filter_refuses_a_configuration_with_all_its_faults_named() {
     let raven = Raven::start().await;
     let rules = r#"[{"policy": "", "on_missing": "drop"}, {"policy": "raven", "client_id": [{"json": "nope"}]}]"#;
     let sidecar = Endpoint::Unix("/nowhere.sock".into());
-    let changes = Changes { sidecar: &sidecar, rules: Some(rules), replace: &[], workers: 1, module: Module::Ours };
+    let changes =
+        Changes { sidecar: &sidecar, rules: Some(rules), replace: &[], workers: 1, module: Module::Ours, ecds: false };
     let said = Envoy::refuse(raven.address(), &changes).await;
     for place in ["rules[0].policy", "rules[0].on_missing", "rules[1].client_id"] {
         assert!(said.contains(place), "{place} is not in\n{said}");

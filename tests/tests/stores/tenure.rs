@@ -138,7 +138,10 @@ async fn what_is_not_ours_in_a_lanes_keys_goes_and_the_lane_holds_where_its_last
         let damaged = Instant::now();
         let n = n as u64;
         take(&store, &key("a"), 100 + n).await;
-        store.apply(&key("a"), Operation::Leave { ticket: ticket(100 + n), unsent: false }, lane_rules()).await.unwrap();
+        store
+            .apply(&key("a"), Operation::Leave { ticket: ticket(100 + n), unsent: false }, lane_rules())
+            .await
+            .unwrap();
         let held = turn(&store, n, damaged).await;
         assert!(n > 1 || held >= INTERVAL, "{damage:?}: {held:?}");
         let said = std::iter::from_fn(|| hints.try_recv().ok());

@@ -82,6 +82,7 @@ impl RedisStore {
         let mut reply = self.run(lane, operation, rules, now, hold).await?;
         let Some(replid) = &reply.stranger else { return Ok(reply.outcome) };
         self.met(replid, Some(hold)).await?;
+        self.ask_for_markers().await?;
         if self.tenure.vouch(hold, Instant::now()).is_some() {
             // It is known after all, by a marker or because the hold just ended.
             reply = self.run(lane, operation, rules, now, hold).await?;

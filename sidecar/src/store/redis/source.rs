@@ -72,7 +72,11 @@ fn address(host: &str) -> Result<ConnectionAddr, RedisError> {
 }
 
 fn malformed(why: &'static str) -> RedisError {
-    RedisError::from((ErrorKind::InvalidClientConfig, "a Sentinel URL is malformed", format!("{why}; write {SENTINEL_FORM}")))
+    RedisError::from((
+        ErrorKind::InvalidClientConfig,
+        "a Sentinel URL is malformed",
+        format!("{why}; write {SENTINEL_FORM}"),
+    ))
 }
 
 #[cfg(test)]

@@ -12,6 +12,9 @@ use parking_lot::Mutex;
 /// Markers exist for these ages in milliseconds, as powers of two: up to 70 minutes.
 const MARKED: std::ops::RangeInclusive<u32> = 0..=22;
 
+/// Ten thousand lanes that hold are one question.
+const ASK_SPACING: Duration = Duration::from_millis(50);
+
 /// The tenure of the node that answered last.
 #[derive(Debug, Default)]
 pub(super) struct Tenure(Mutex<Option<Known>>);
@@ -24,6 +27,8 @@ struct Known {
     age: Duration,
     /// Spans that lanes held for; each gets a marker when it is over.
     awaited: Vec<Duration>,
+    /// When markers were last asked for.
+    asked: Option<Instant>,
 }
 
 impl Known {
@@ -44,7 +49,13 @@ impl Tenure {
         let mut known = self.0.lock();
         let is_new = known.as_ref().is_none_or(|known| known.replid != replid);
         if is_new {
-            *known = Some(Known { replid: replid.to_owned(), at: now, age: Duration::ZERO, awaited: Vec::new() });
+            *known = Some(Known {
+                replid: replid.to_owned(),
+                at: now,
+                age: Duration::ZERO,
+                awaited: Vec::new(),
+                asked: None,
+            });
         }
         if let (Some(known), Some(hold)) = (known.as_mut(), hold) {
             if !known.awaited.contains(&hold) {
@@ -69,10 +80,13 @@ impl Tenure {
         self.0.lock().as_ref().map_or(hold, |known| hold.saturating_sub(known.age(now)))
     }
 
-    /// The id, and the ages worth asking for: what lanes hold for, and all that are longer.
+    /// The id, and the ages worth asking for: what lanes hold for, and all that are longer. `None`: somebody
+    /// asked a moment ago.
     pub fn wanted(&self, now: Instant) -> Option<(String, Vec<Duration>)> {
-        let known = self.0.lock();
-        let known = known.as_ref()?;
+        let mut known = self.0.lock();
+        let lately = |asked: &Instant| now.saturating_duration_since(*asked) < ASK_SPACING;
+        let known = known.as_mut().filter(|known| !known.asked.as_ref().is_some_and(lately))?;
+        known.asked = Some(now);
         let age = known.age(now);
         let marked = MARKED.map(|power| Duration::from_millis(1 << power));
         let ages = known.awaited.iter().copied().chain(marked).filter(|marked| *marked > age).collect();

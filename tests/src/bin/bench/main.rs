@@ -51,12 +51,13 @@ async fn latency(arguments: &Arguments) {
     let raven = Raven::start().await;
     let redis = Redis::start().await;
     let sidecar = Sidecar::start(Settings::new(&redis.url(), "[policies.raven]\ninterval = '5s'")).await;
-    let embedded = Sidecar::start(Settings::new("memory", "[policies.raven]\ninterval = '100ms'\nsettle = '20ms'")).await;
+    let embedded =
+        Sidecar::start(Settings::new("memory", "[policies.raven]\ninterval = '100ms'\nsettle = '20ms'")).await;
     let idle = Sidecar::start(Settings::new("memory", "[policies.raven]\ninterval = '5s'")).await;
     let nobody = Endpoint::Unix(idle.socket());
     let ours = Endpoint::Unix(sidecar.socket());
     let start = async |sidecar: &Endpoint, module| {
-        let changes = Changes { sidecar, rules: None, replace: &[], workers: 1, module };
+        let changes = Changes { sidecar, rules: None, replace: &[], workers: 1, module, ecds: false };
         Envoy::start(raven.address(), &changes).await
     };
     let envoys = [
