@@ -47,6 +47,28 @@ impl Sentinels {
         format!("redis+sentinel://{}/{NAME}", hosts.join(","))
     }
 
+    /// A master without its replica refuses writes at once: it cannot go on beside a promoted one.
+    pub async fn demand_a_replica(&self) {
+        for node in &self.nodes {
+            for (name, value) in [("min-replicas-max-lag", "2"), ("min-replicas-to-write", "1")] {
+                let _: () = node.run(&["CONFIG", "SET", name, value]).await;
+            }
+        }
+    }
+
+    /// Returns when one node is the master for all, and the other follows it.
+    pub async fn until_calm(&self) {
+        until("one master, one replica", Duration::from_secs(60), async || {
+            let master = self.master().await;
+            let (master, replica) = (&self.nodes[master], &self.nodes[1 - master]);
+            master.says("role", "master").await
+                && master.says("connected_slaves", "1").await
+                && replica.says("role", "slave").await
+                && replica.says("master_link_status", "up").await
+        })
+        .await;
+    }
+
     /// Which node is the master, as most Sentinels say.
     pub async fn master(&self) -> usize {
         let mut says = [0; 2];

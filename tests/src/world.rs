@@ -168,9 +168,14 @@ impl World {
         let (top, environment) = (self.plan.top.clone(), environment.to_vec());
         let settings = Settings { top, environment, ..Settings::new(&self.store, &self.plan.policies()) };
         let sidecar = Sidecar::start(settings).await;
-        let endpoint = if self.plan.tcp { Endpoint::Tcp(sidecar.port()) } else { Endpoint::Unix(sidecar.socket()) };
-        let envoy = Envoy::start(self.far(), &self.changes(&endpoint)).await;
+        let envoy = self.envoy_for(&sidecar).await;
         Penguin { envoy, sidecar, client: client() }
+    }
+
+    /// An Envoy that asks this sidecar.
+    pub async fn envoy_for(&self, sidecar: &Sidecar) -> Envoy {
+        let endpoint = if self.plan.tcp { Endpoint::Tcp(sidecar.port()) } else { Endpoint::Unix(sidecar.socket()) };
+        Envoy::start(self.far(), &self.changes(&endpoint)).await
     }
 
     /// Where Envoys find raven.

@@ -102,9 +102,9 @@ fn answered(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
 }
 
-/// A replica, or a master that lost its replicas and is told to stop then.
+/// A replica, or a master that lost its replicas and was told to stop then: another may be the master now.
 fn is_read_only(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+    error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly) || error.code() == Some("NOREPLICAS")
 }
 
 fn is_no_script(error: &RedisError) -> bool {
