@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
 
 use crate::stamp;
 
@@ -54,14 +55,28 @@ impl Raven {
             answer_after_us: AtomicU64::new(0),
             failures: AtomicU64::new(0),
         }));
+        let listener = listener.into_std().expect("a listener");
         let serving = raven.clone();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let raven = serving.clone();
-                tokio::spawn(async move { raven.converse(stream).await });
+        // A thread of its own: thousands of callers in this process must not slow raven down.
+        std::thread::spawn(move || serving.serve(listener));
+        raven
+    }
+
+    /// Until the last handle besides this one is gone.
+    fn serve(self, listener: std::net::TcpListener) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let listener = TcpListener::from_std(listener).expect("a listener");
+            let (raven, gone) = (Arc::downgrade(&self.0), Duration::from_secs(1));
+            drop(self);
+            loop {
+                let accepted = timeout(gone, listener.accept()).await;
+                let Some(raven) = raven.upgrade().map(Self) else { return };
+                if let Ok(Ok((stream, _))) = accepted {
+                    tokio::spawn(async move { raven.converse(stream).await });
+                }
             }
         });
-        raven
     }
 
     pub fn address(&self) -> SocketAddr {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -133,8 +134,16 @@ fn launch(dir: &Path, port: u16, options: &[String], environment: &[(String, Str
     Process::start(&mut command, &dir.join("redis.log"))
 }
 
-/// A port that nobody listens on.
+/// A port that nobody listens on: below those that the system gives to outgoing connections, so that
+/// it is still free when the process that it is for comes up.
 pub fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("bound").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = std::process::id() as u16;
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 12_000 + first.wrapping_mul(37).wrapping_add(step) % 20_000;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }

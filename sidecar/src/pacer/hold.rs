@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::{sleep_until, timeout};
+use tokio::time::sleep_until;
 use turnstone_lane::{Bounds, Grant, Micros, Operation, Outcome, Pace, Refused, Take, Ticket, Verdict, Waiting};
 
 use super::Pacer;
 use super::seat::{Fate, Seat};
 use crate::policy::{LaneKey, span};
+use crate::store::StoreError;
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_millis(800);
@@ -92,13 +93,14 @@ impl Pacer {
         let mut place = Place { since: call.since.or_else(|| self.arrival(call.age)), ..Place::default() };
         let mut failures = 0;
         let mut asked = false;
-        self.enter_ramp(call, &seated.seat, deadline).await;
+        if call.age > NEW_FOR || call.since.is_some() {
+            self.enter_ramp(call, &seated.seat, deadline).await;
+        }
         loop {
             if self.is_draining() || seated.seat.fate() == Some(Fate::Released) {
                 return place.ask_again();
             }
-            let sent = Instant::now();
-            let answer = self.take(call, place.since).await;
+            let (sent, answer) = self.take(call, place.since).await;
             if answer.is_ok() && !std::mem::replace(&mut asked, true) {
                 self.metrics.asked(&call.lane);
             }
@@ -110,7 +112,10 @@ impl Pacer {
                 Ok(Verdict::Refused(Refused { wait, ahead })) => return Held::Refused { wait: span(wait), ahead },
                 Ok(Verdict::Granted(grant)) => match self.release(call, grant, sent, seated).await {
                     Release::Now => return self.granted(call, &answer, begun),
-                    Release::TakeAgain => self.metrics.renewed(&call.lane),
+                    Release::TakeAgain => {
+                        self.metrics.renewed(&call.lane);
+                        self.take_slot(&seated.seat, deadline).await;
+                    }
                     Release::Left => return Held::Left,
                 },
                 Ok(Verdict::Waiting(waiting)) => {
@@ -122,22 +127,29 @@ impl Pacer {
                 }
                 Ok(Verdict::Changed | Verdict::Unchanged) | Err(_) => {
                     failures += 1;
-                    let pause = backoff(failures).min(deadline.saturating_duration_since(Instant::now()));
-                    let _ = timeout(pause, seated.seat.roused()).await;
+                    self.wait_for_the_store(failures, deadline, &seated.seat).await;
                     if Instant::now() >= deadline {
                         return place.ask_again();
                     }
                 }
             }
+            self.enter_ramp(call, &seated.seat, deadline).await;
         }
     }
 
-    async fn take(self: &Arc<Self>, call: &Call, since: Option<Micros>) -> Result<Outcome, crate::store::StoreError> {
+    /// Asks the store; with the instant at which the question went out.
+    async fn take(self: &Arc<Self>, call: &Call, since: Option<Micros>) -> (Instant, Result<Outcome, StoreError>) {
+        // Never closed.
+        let _permit = self.takes.acquire().await;
+        let sent = Instant::now();
+        if self.is_holding() {
+            return (sent, Err(StoreError::Away));
+        }
         let evidence = self.house.evidence(&call.lane, Instant::now());
         // Who was told to wait keeps its place, whatever the bounds are now.
         let bounds = if call.since.is_none() { self.rules_or_hold(&call.lane).bounds } else { Bounds::default() };
         let take = Take { ticket: call.ticket, owner: self.me, since, evidence, bounds };
-        self.operate(&call.lane, Operation::Take(take)).await
+        (sent, self.operate(&call.lane, Operation::Take(take)).await)
     }
 
     /// Waits for the turn to start. A turn that took too long to get here is not used.
@@ -147,7 +159,7 @@ impl Pacer {
         }
         let pace = self.rules_or_hold(&call.lane).pace;
         let due = Instant::now() + span(grant.start_in);
-        let start = due.max(self.floor(call, grant, pace));
+        let start = self.floor(call, grant, pace).map_or(due, |floor| floor.max(due));
         if start > due {
             self.metrics.floored(&call.lane);
         }
@@ -170,23 +182,30 @@ impl Pacer {
 
     /// No turn begins before this, whatever the store says: not within an interval of the last one that
     /// began here, and not sooner because the store's clock was put forward.
-    fn floor(&self, call: &Call, grant: Grant, pace: Pace) -> Instant {
-        let now = Instant::now();
-        let stepped = if grant.again {
-            Duration::ZERO
-        } else {
-            self.store.stepped_within(span(pace.interval + pace.settle)).min(span(pace.interval))
-        };
+    fn floor(&self, call: &Call, grant: Grant, pace: Pace) -> Option<Instant> {
         let here = self.house.floor(&call.lane, call.ticket, pace);
-        here.map_or(now, |floor| floor.max(now)).max(now + stepped)
+        let stepped = self.store.stepped_within(span(pace.interval + pace.settle)).min(span(pace.interval));
+        let later = (!grant.again && !stepped.is_zero()).then(|| Instant::now() + stepped);
+        here.max(later)
+    }
+
+    /// While the store is away nobody asks but the watch: ten thousand waiters are one attempt.
+    async fn wait_for_the_store(&self, failures: u32, deadline: Instant, seat: &Seat) {
+        let recovered = self.recovered.notified();
+        tokio::pin!(recovered);
+        recovered.as_mut().enable();
+        let until = if self.is_holding() { deadline } else { deadline.min(Instant::now() + backoff(failures)) };
+        tokio::select! {
+            () = sleep_until(until.into()) => {}
+            () = seat.roused() => {}
+            () = recovered => {}
+        }
     }
 
     /// Thousands that are due in one instant, after an outage say, go one after the other.
     async fn enter_ramp(&self, call: &Call, seat: &Seat, deadline: Instant) {
-        let now = Instant::now();
         let pace = self.rules_or_hold(&call.lane).pace;
-        let waited = call.age > NEW_FOR || call.since.is_some();
-        if waited && self.house.is_overdue(&call.lane, now, pace).unwrap_or(true) {
+        if self.house.is_due(&call.lane, Instant::now(), pace).unwrap_or(true) {
             self.take_slot(seat, deadline).await;
         }
     }
@@ -205,7 +224,7 @@ impl Pacer {
         }
     }
 
-    fn granted(&self, call: &Call, answer: &Result<Outcome, crate::store::StoreError>, begun: Instant) -> Held {
+    fn granted(&self, call: &Call, answer: &Result<Outcome, StoreError>, begun: Instant) -> Held {
         let turn = answer.as_ref().map_or(0, |outcome| outcome.look.revision);
         let waited = begun.elapsed();
         self.metrics.granted(&call.lane, waited + call.age);
@@ -216,7 +235,7 @@ impl Pacer {
         &self,
         call: &Call,
         waiting: Waiting,
-        answer: &Result<Outcome, crate::store::StoreError>,
+        answer: &Result<Outcome, StoreError>,
         seated: &mut Seated<'_>,
     ) -> Place {
         if seated.sits.is_none() {
@@ -245,11 +264,7 @@ impl Pacer {
             let pace = self.rules_or_hold(&call.lane).pace;
             let ask_at = self.house.ask_at(&call.lane, call.ticket, ahead, now, pace);
             let ask_at = ask_at.map(|at| at.max(asked + ASK_SPACING));
-            if seat.takes_order() {
-                return Ok(());
-            }
-            if ask_at.is_some_and(|at| at <= now) {
-                self.take_slot(seat, deadline).await;
+            if seat.takes_order() || ask_at.is_some_and(|at| at <= now) {
                 return Ok(());
             }
             let until = ask_at.map_or(deadline, |at| at.min(deadline));

@@ -141,9 +141,9 @@ impl House {
         self.0.lock().lanes.values_mut().for_each(LocalLane::reopen);
     }
 
-    /// Whether a lane opened a while ago; `None`: nothing is known of it.
-    pub fn is_overdue(&self, key: &LaneKey, now: Instant, pace: Pace) -> Option<bool> {
-        self.0.lock().lanes.get(key)?.is_overdue(now, pace)
+    /// Whether an ask may be granted now; `None`: nothing is known of the lane.
+    pub fn is_due(&self, key: &LaneKey, now: Instant, pace: Pace) -> Option<bool> {
+        self.0.lock().lanes.get(key)?.is_due(now, pace)
     }
 
     /// Intervals changed: whoever has a timer sets it anew.

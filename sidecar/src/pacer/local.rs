@@ -176,10 +176,10 @@ impl LocalLane {
         self.seats.is_empty() && self.opens_at(now, pace).max(floor.unwrap_or(now - GRACE)) + GRACE < now
     }
 
-    /// The lane has been open for longer than a timer can be late; `None`: nothing is known of it.
-    pub fn is_overdue(&self, now: Instant, pace: Pace) -> Option<bool> {
+    /// Whoever asks now may be granted; `None`: nothing is known of the lane.
+    pub fn is_due(&self, now: Instant, pace: Pace) -> Option<bool> {
         self.known?;
-        Some(self.opens_at(now, pace) < now)
+        Some(earlier(self.opens_at(now, pace), ASK_EARLY) <= now)
     }
 
     fn find(&self, place: (Micros, Ticket)) -> Result<usize, usize> {

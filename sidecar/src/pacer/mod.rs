@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, Semaphore, mpsc};
 use turnstone_lane::{Look, Micros, Operation, Outcome, Owner, Ticket, Verdict};
 use turnstone_protocol::ClientId;
 
@@ -29,6 +29,8 @@ use crate::store::{Hint, Store, StoreError};
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 const WATCH_WHILE_HOLDING: Duration = Duration::from_millis(200);
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
+const MOST_TAKES: usize = 256;
+const SAY_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// A leave is worth some tries; after that the ticket is found by its absence.
 const LEAVE_TRIES: u32 = 8;
 
@@ -41,6 +43,11 @@ pub struct Pacer {
     house: House,
     ramp: Mutex<Ramp>,
     holding: AtomicBool,
+    recovered: Notify,
+    /// Questions under way: more would wait in Redis' pipe, and their grants grow old there.
+    takes: Semaphore,
+    /// When a refusal was last logged.
+    refused: Mutex<Option<Instant>>,
     draining: AtomicBool,
     pub metrics: Metrics,
 }
@@ -69,6 +76,9 @@ impl Pacer {
             house: House::default(),
             ramp: Mutex::new(Ramp::new(ramp, Instant::now())),
             holding: AtomicBool::new(false),
+            recovered: Notify::new(),
+            takes: Semaphore::new(MOST_TAKES),
+            refused: Mutex::new(None),
             draining: AtomicBool::new(false),
             metrics: Metrics::new(),
         })
@@ -222,7 +232,11 @@ impl Pacer {
         let begun = Instant::now();
         let result = self.store.apply(key, operation, rules).await;
         self.metrics.store_call(begun.elapsed(), result.is_ok());
-        self.notice_health(result.as_ref().err());
+        match &result {
+            Err(StoreError::Unreachable(_)) => self.hold_on(true, result.as_ref().err()),
+            Err(StoreError::Away) | Ok(_) => {}
+            Err(error) => self.notice_refusal(error),
+        }
         let outcome = result?;
         self.house.learn(key, &outcome.look, Instant::now(), rules.pace);
         match outcome.verdict {
@@ -236,18 +250,36 @@ impl Pacer {
     /// True: the store is away, or keeps lanes closed.
     async fn watch(&self) -> bool {
         let result = self.store.watch().await;
-        self.notice_health(result.as_ref().err());
+        match &result {
+            Err(error) if !error.is_absence() => self.notice_refusal(error),
+            // Only the watch says that all is well again: one late failure of many must not.
+            _ => self.hold_on(result.is_err(), result.as_ref().err()),
+        }
         result.unwrap_or(true)
     }
 
     /// Says once that everything is held, and once that it goes on.
-    fn notice_health(&self, error: Option<&StoreError>) {
-        let was_holding = self.holding.swap(error.is_some(), Ordering::AcqRel);
-        self.metrics.holding(error.is_some());
-        match error {
-            Some(error) if !was_holding => tracing::warn!(%error, "holding: the store does not answer"),
-            None if was_holding => tracing::info!("the store answers again: the lines move on"),
-            Some(_) | None => {}
+    fn hold_on(&self, holding: bool, error: Option<&StoreError>) {
+        let was_holding = self.holding.swap(holding, Ordering::AcqRel);
+        self.metrics.holding(holding);
+        match (was_holding, holding) {
+            (false, true) => {
+                tracing::warn!(error = error.map(tracing::field::display), "holding: the store does not answer")
+            }
+            (true, false) => {
+                tracing::info!("the store answers again: the lines move on");
+                self.recovered.notify_waiters();
+            }
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    /// The store is there, but does not do what it is asked: said once a minute.
+    fn notice_refusal(&self, error: &StoreError) {
+        let (mut said, now) = (self.refused.lock(), Instant::now());
+        if said.is_none_or(|at| now.saturating_duration_since(at) > SAY_AGAIN_AFTER) {
+            *said = Some(now);
+            tracing::warn!(%error, "the store refuses: who is concerned is held");
         }
     }
 

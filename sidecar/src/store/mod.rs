@@ -83,3 +83,10 @@ pub enum StoreError {
     #[error("Redis gave an answer that is none of ours: {0}")]
     Garbled(String),
 }
+
+impl StoreError {
+    /// Nobody answers; else somebody does, but not as hoped.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Away)
+    }
+}

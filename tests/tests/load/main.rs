@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use tokio::sync::{Mutex, MutexGuard};
 use turnstone_tests::until;
 use turnstone_tests::world::{Plan, assert_all_ok};
@@ -107,3 +108,38 @@ async fn commands(world: &turnstone_tests::world::World) -> u64 {
     let redis = world.redis();
     redis.calls("evalsha").await + redis.calls("eval").await + redis.calls("publish").await
 }
+
+/// Held while Redis is away, and due in the very instant that it is back.
+#[tokio::test]
+async fn cases_4_and_5_19000_lanes_become_free_in_the_same_instant() {
+    let _machine = alone().await;
+    let world = Plan::every(ms(2000)).settle(ms(1000)).start().await;
+    let penguin = &world.penguins[0];
+    let callers: Vec<_> =
+        (0..HELD / 90).map(|_| reqwest::Client::builder().http2_prior_knowledge().build().expect("a client")).collect();
+    world.redis().process.signal(Signal::SIGSTOP);
+    let send = |n: u64| {
+        let body = serde_json::json!({ "clientId": format!("client-{n}"), "n": n }).to_string();
+        penguin.send_raw(callers[n as usize % callers.len()].post(penguin.url()).body(body))
+    };
+    let calls: Vec<_> = (0..HELD).map(send).collect();
+    until("all are held", ms(120_000), async || penguin.sidecar.held().await == HELD).await;
+    assert_eq!(world.raven.count(), 0);
+    world.redis().process.signal(Signal::SIGCONT);
+    let free = Instant::now();
+    let answered = assert_all_ok(calls).await;
+    let mut each_second = std::collections::BTreeMap::new();
+    for arrival in world.raven.arrivals() {
+        *each_second.entry((arrival.at - free).as_secs()).or_insert(0u64) += 1;
+    }
+    eprintln!(
+        "arrivals in each second: {:?}, ramped {}",
+        each_second.values(),
+        penguin.sidecar.counter("turnstone_ramped_total").await
+    );
+    eprintln!("{} held and released within {:?}", answered.len(), free.elapsed());
+    assert_eq!(world.raven.count() as u64, HELD, "each arrived once");
+    world.assert_no_trap().await;
+}
+
+const HELD: u64 = 19_000;

@@ -52,10 +52,14 @@ impl Link {
         let (number, mut connection) = self.connection().await?;
         match connection.send_packed_command(command).await.and_then(Value::extract_error) {
             Ok(value) => Ok(value),
-            Err(error) if answered(&error) && !is_read_only(&error) => Err(StoreError::Refused(error)),
+            Err(error) if answered(&error) && !serves_nobody(&error) => Err(StoreError::Refused(error)),
             Err(error) => {
-                self.drop_connection(number).await;
-                Err(StoreError::Unreachable(error))
+                // Of all that were under way on it, one failure is news.
+                if self.drop_connection(number).await {
+                    Err(StoreError::Unreachable(error))
+                } else {
+                    Err(StoreError::Away)
+                }
             }
         }
     }
@@ -69,7 +73,7 @@ impl Link {
             return Err(StoreError::Away);
         }
         let timed_out = |_| RedisError::from((ErrorKind::Io, "no master was found in time"));
-        match timeout(FIND_TIMEOUT, self.connect()).await.map_err(timed_out).flatten() {
+        match timeout(FIND_TIMEOUT, self.connect()).await.unwrap_or_else(|late| Err(timed_out(late))) {
             Ok(connection) => {
                 state.number += 1;
                 state.connection = Some(connection.clone());
@@ -89,11 +93,10 @@ impl Link {
         self.source.master().await?.get_multiplexed_async_connection_with_config(&config).await
     }
 
-    async fn drop_connection(&self, number: u64) {
+    /// False: somebody else has dropped it before.
+    async fn drop_connection(&self, number: u64) -> bool {
         let mut state = self.state.lock().await;
-        if state.number == number {
-            state.connection = None;
-        }
+        state.number == number && state.connection.take().is_some()
     }
 }
 
@@ -102,9 +105,11 @@ fn answered(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
 }
 
-/// A replica, or a master that lost its replicas and was told to stop then: another may be the master now.
-fn is_read_only(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly) || error.code() == Some("NOREPLICAS")
+/// It is a replica, is still loading, or lost its replicas and was told to stop then: another may be
+/// the master now.
+fn serves_nobody(error: &RedisError) -> bool {
+    use ServerErrorKind::{BusyLoading, MasterDown, ReadOnly};
+    matches!(error.kind(), ErrorKind::Server(BusyLoading | MasterDown | ReadOnly)) || error.code() == Some("NOREPLICAS")
 }
 
 fn is_no_script(error: &RedisError) -> bool {

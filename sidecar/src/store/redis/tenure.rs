@@ -57,10 +57,10 @@ impl Tenure {
                 asked: None,
             });
         }
-        if let (Some(known), Some(hold)) = (known.as_mut(), hold) {
-            if !known.awaited.contains(&hold) {
-                known.awaited.push(hold);
-            }
+        if let (Some(known), Some(hold)) = (known.as_mut(), hold)
+            && !known.awaited.contains(&hold)
+        {
+            known.awaited.push(hold);
         }
         is_new
     }
