@@ -1,5 +1,6 @@
 //! A million bodies that nobody would send, each a few mutations away from a committed corpus: the scan
 //! never panics, and where the whole document is JSON it finds what a full parse finds.
+#![allow(clippy::expect_used, clippy::indexing_slicing)]
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use crate::line::Line;
 use crate::types::{
-    Evidence, Grant, LOOKAHEAD, Look, Micros, Operation, Outcome, Owner, Pace, Refused, Revision, Take, Ticket,
+    EVICT_SLICE, Evidence, Grant, LOOKAHEAD, Look, Micros, Operation, Outcome, Owner, Pace, Refused, Revision, Take, Ticket,
     Verdict, Waiting,
 };
 
@@ -63,7 +63,7 @@ impl Lane {
             Operation::Take(take) => return self.take(take, now, pace),
             Operation::Answered { ticket, age } => changed(self.answered(ticket, now - age, now)),
             Operation::Leave { ticket, unsent } => changed(self.leave(ticket, unsent, pace.settle, now)),
-            Operation::Evict { owner, head } => changed(self.evict(owner, head)),
+            Operation::Evict { owner, head, skip } => self.evict(owner, head, skip),
             Operation::Pause { until } => self.close_until(until),
             Operation::Resume => self.close_until(0),
             Operation::Look => Verdict::Unchanged,
@@ -181,9 +181,13 @@ impl Lane {
         }
     }
 
-    fn evict(&mut self, owner: Owner, head: Ticket) -> bool {
+    fn evict(&mut self, owner: Owner, head: Ticket, skip: u64) -> Verdict {
         let still_leads = self.line.head().is_some_and(|h| h.ticket == head && h.owner == owner);
-        still_leads && self.line.remove_all(owner) > 0
+        if skip == 0 && !still_leads {
+            return Verdict::Unchanged;
+        }
+        let (seen, removed) = self.line.remove_some(owner, skip, EVICT_SLICE);
+        Verdict::Evicted { next: (seen == EVICT_SLICE).then_some(skip + seen - removed) }
     }
 
     fn close_until(&mut self, until: Micros) -> Verdict {

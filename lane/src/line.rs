@@ -28,10 +28,13 @@ impl Line {
         true
     }
 
-    /// Removes every ticket of `owner`; how many there were.
-    pub fn remove_all(&mut self, owner: Owner) -> usize {
-        let gone: Vec<Ticket> = self.order.iter().filter(|(_, o)| **o == owner).map(|((_, t), _)| *t).collect();
-        gone.iter().filter(|ticket| self.remove(**ticket)).count()
+    /// Looks at `most` tickets after the first `skip`, and removes those of `owner`; how many it saw,
+    /// and how many are gone.
+    pub fn remove_some(&mut self, owner: Owner, skip: u64, most: u64) -> (u64, u64) {
+        let (skip, most) = (usize::try_from(skip).unwrap_or(usize::MAX), usize::try_from(most).unwrap_or(usize::MAX));
+        let seen: Vec<_> = self.order.iter().skip(skip).take(most).map(|((_, t), o)| (*t, *o)).collect();
+        let gone = seen.iter().filter(|(ticket, own)| *own == owner && self.remove(*ticket)).count();
+        (seen.len() as u64, gone as u64)
     }
 
     pub fn head(&self) -> Option<Head> {

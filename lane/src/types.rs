@@ -12,6 +12,9 @@ pub type Micros = i64;
 /// when the lane opens.
 pub const LOOKAHEAD: Micros = 10_000;
 
+/// So many tickets are looked at in one slice of an eviction: it must not block a store for long.
+pub const EVICT_SLICE: u64 = 1000;
+
 /// One waiting request, named by the filter; unique for ever. Written as 32 hex digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u128);
@@ -142,10 +145,12 @@ pub enum Operation {
         ticket: Ticket,
         unsent: bool,
     },
-    /// The owner of the head does not show up: remove all its tickets, if `head` still leads.
+    /// The owner of the head does not show up: remove its tickets, if `head` still leads. One slice of
+    /// the line at a time; `skip` is 0, and then what the slice before said.
     Evict {
         owner: Owner,
         head: Ticket,
+        skip: u64,
     },
     /// Grant nothing before this instant.
     Pause {
@@ -186,6 +191,10 @@ pub enum Verdict {
     Granted(Grant),
     Waiting(Waiting),
     Refused(Refused),
+    /// One slice of an eviction is done; `next`: where the following one begins.
+    Evicted {
+        next: Option<u64>,
+    },
     /// The operation changed the lane.
     Changed,
     /// There was nothing to change.

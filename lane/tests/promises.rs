@@ -22,7 +22,7 @@ fn take(n: u8) -> Operation {
 fn start_in(outcome: Outcome) -> Option<Micros> {
     match outcome.verdict {
         Verdict::Granted(grant) => Some(grant.start_in),
-        Verdict::Waiting(_) | Verdict::Refused(_) | Verdict::Changed | Verdict::Unchanged => None,
+        _ => None,
     }
 }
 
@@ -222,9 +222,9 @@ fn a_dead_owner_is_evicted_whole_and_only_while_it_leads() {
     for (n, owner) in [(1, 7), (2, 8), (3, 7)] {
         lane.apply(join(n, owner), START + i64::from(n), PACE);
     }
-    let other = Operation::Evict { owner: Owner(8), head: ticket(2) };
+    let other = Operation::Evict { owner: Owner(8), head: ticket(2), skip: 0 };
     assert_eq!(lane.apply(other, START + 9, PACE).verdict, Verdict::Unchanged);
-    let dead = Operation::Evict { owner: Owner(7), head: ticket(1) };
+    let dead = Operation::Evict { owner: Owner(7), head: ticket(1), skip: 0 };
     let look = lane.apply(dead, START + 9, PACE).look;
     assert_eq!((look.waiting, look.head.unwrap().ticket), (1, ticket(2)));
 }

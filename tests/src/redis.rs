@@ -108,6 +108,15 @@ impl Redis {
         command.query_async(&mut self.connect().await?).await
     }
 
+    /// What Redis itself says that a command took on average, since its statistics began.
+    pub async fn microseconds_per_call(&self, command: &str) -> u64 {
+        let info: String = self.run(&["INFO", "commandstats"]).await;
+        let prefix = format!("cmdstat_{command}:");
+        let line = info.lines().find_map(|line| line.strip_prefix(&prefix)).expect("it was called");
+        let field = line.split(',').find_map(|field| field.strip_prefix("usec_per_call=")).expect("Redis says so");
+        field.parse::<f64>().expect("a number") as u64
+    }
+
     /// Calls of a command since it started, from `INFO commandstats`.
     pub async fn calls(&self, command: &str) -> u64 {
         let info: String = self.run(&["INFO", "commandstats"]).await;

@@ -1,7 +1,7 @@
 //! Three real Sentinels over a master and a replica.
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -100,35 +100,38 @@ impl Sentinels {
     }
 
     /// Asks for a failover while all is well.
-    pub async fn fail_over(&self) {
-        for _ in 0..100 {
+    ///
+    /// # Errors
+    /// No Sentinel is ready for one in half a minute; what the last one said.
+    pub async fn fail_over(&self) -> Result<(), String> {
+        let begun = Instant::now();
+        loop {
             for sentinel in &self.sentinels {
-                let asked: Option<String> = sentinel.run(&["SENTINEL", "FAILOVER", NAME]).await;
-                if asked.is_some() {
-                    return;
+                match sentinel.ask::<String>(&["SENTINEL", "FAILOVER", NAME]).await {
+                    Ok(_) => return Ok(()),
+                    Err(error) if begun.elapsed() > Duration::from_secs(30) => return Err(error.to_string()),
+                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
                 }
             }
-            tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        panic!("no Sentinel fails over");
     }
 }
 
 impl Sentinel {
-    async fn run<T: ::redis::FromRedisValue>(&self, words: &[&str]) -> Option<T> {
-        let client = ::redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).ok()?;
-        let mut connection = client.get_multiplexed_async_connection().await.ok()?;
-        ::redis::cmd(words[0]).arg(&words[1..]).query_async(&mut connection).await.ok()
+    async fn ask<T: ::redis::FromRedisValue>(&self, words: &[&str]) -> ::redis::RedisResult<T> {
+        let client = ::redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?;
+        let mut connection = client.get_multiplexed_async_connection().await?;
+        ::redis::cmd(words[0]).arg(&words[1..]).query_async(&mut connection).await
     }
 
     async fn master(&self) -> Option<u16> {
-        let (_, port): (String, String) = self.run(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]).await?;
+        let (_, port): (String, String) = self.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]).await.ok()?;
         port.parse().ok()
     }
 
     async fn knows(&self, field: &str, value: &str) -> bool {
         let fields: std::collections::HashMap<String, String> =
-            self.run(&["SENTINEL", "MASTER", NAME]).await.unwrap_or_default();
+            self.ask(&["SENTINEL", "MASTER", NAME]).await.unwrap_or_default();
         fields.get(field).is_some_and(|found| found == value)
     }
 }

@@ -1,4 +1,4 @@
-//! The commands of this repository: `cargo xtask demo | test | ci | wasm | bench`.
+//! The commands of this repository: `cargo xtask demo | test | ci | wasm | siege | bench`.
 
 mod parts;
 mod shell;
@@ -39,6 +39,12 @@ enum Task {
     Ci,
     /// Build the module for Envoy: target/turnstone.wasm
     Wasm,
+    /// Break everything that may break, from a random seed, and judge by what raven saw
+    Siege {
+        /// For the siege itself: --minutes 30, --seed 7, --penguins 3
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Measure what a paced request costs, beside plain Envoy and a callout that does nothing
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -54,6 +60,9 @@ fn main() -> ExitCode {
         Task::Test { arguments } => test(arguments),
         Task::Ci => ci(),
         Task::Wasm => wasm::build().map(drop),
+        Task::Siege { arguments } => {
+            program("siege", Profile::Dev, true).and_then(|mut siege| run(siege.args(arguments)))
+        }
         Task::Bench { arguments } => bench(arguments),
     };
     match result {

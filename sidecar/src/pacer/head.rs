@@ -37,11 +37,16 @@ impl Pacer {
     fn evict(self: &Arc<Self>, key: &LaneKey, head: Head) {
         let (pacer, key) = (Arc::clone(self), key.clone());
         tokio::spawn(async move {
-            let evict = Operation::Evict { owner: head.owner, head: head.ticket };
-            let evicted = Box::pin(pacer.operate(&key, evict)).await;
-            if evicted.is_ok_and(|outcome| outcome.verdict == Verdict::Changed) {
-                pacer.metrics.evicted(&key);
-                tracing::warn!(policy = %key.policy, owner = %head.owner, "skipped the waiters of a sidecar that does not show up");
+            let mut skip = Some(0);
+            while let Some(from) = skip {
+                let evict = Operation::Evict { owner: head.owner, head: head.ticket, skip: from };
+                let answer = Box::pin(pacer.operate(&key, evict)).await;
+                let Ok(Verdict::Evicted { next }) = answer.map(|outcome| outcome.verdict) else { return };
+                skip = next;
+                if from == 0 {
+                    pacer.metrics.evicted(&key);
+                    tracing::warn!(policy = %key.policy, owner = %head.owner, "skipped the waiters of a sidecar that does not show up");
+                }
             }
         });
     }

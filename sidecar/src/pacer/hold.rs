@@ -125,7 +125,7 @@ impl Pacer {
                         return place.ask_again();
                     }
                 }
-                Ok(Verdict::Changed | Verdict::Unchanged) | Err(_) => {
+                Ok(Verdict::Changed | Verdict::Unchanged | Verdict::Evicted { .. }) | Err(_) => {
                     failures += 1;
                     self.wait_for_the_store(failures, deadline, &seated.seat).await;
                     if Instant::now() >= deadline {

@@ -240,7 +240,7 @@ impl Pacer {
         let outcome = result?;
         self.house.learn(key, &outcome.look, Instant::now(), rules.pace);
         match outcome.verdict {
-            Verdict::Granted(_) | Verdict::Changed => self.tell_head(key, &outcome.look),
+            Verdict::Granted(_) | Verdict::Changed | Verdict::Evicted { .. } => self.tell_head(key, &outcome.look),
             Verdict::Waiting(_) => self.mind_the_head(key, &outcome.look),
             Verdict::Unchanged | Verdict::Refused(_) => {}
         }

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tokio::sync::{Mutex, MutexGuard};
+use turnstone_tests::redis::Redis;
+use turnstone_tests::sidecar::{Settings, Sidecar};
 use turnstone_tests::until;
 use turnstone_tests::world::{Plan, assert_all_ok};
 
@@ -143,3 +145,43 @@ async fn cases_4_and_5_19000_lanes_become_free_in_the_same_instant() {
 }
 
 const HELD: u64 = 19_000;
+
+/// A hundred thousand here; the growth, if there were any, would show after a tenth of it.
+const ONE_SHOTS: u64 = 100_000;
+
+#[tokio::test]
+async fn case_32_one_shot_clients_leave_nothing_behind() {
+    let _machine = alone().await;
+    let redis = Redis::start().await;
+    let policies = "[policies.raven]\ninterval = '50ms'\nsettle = '20ms'\nidle_ttl = '1s'";
+    let sidecar = Sidecar::start(Settings::new(&redis.url(), policies)).await;
+    sidecar.vouch().await;
+    let mut memory = Vec::new();
+    for round in 0..3 {
+        one_shots(&sidecar, round).await;
+        until("Redis is empty again", ms(10_000), async || redis.run::<u64>(&["DBSIZE"]).await == 0).await;
+        memory.push(sidecar.process.memory() / 1024);
+    }
+    eprintln!("kilobytes after each {ONE_SHOTS} one-shot clients: {memory:?}");
+    assert!(memory[2] < memory[0] + memory[0] / 10, "{memory:?}");
+}
+
+async fn one_shots(sidecar: &Sidecar, round: u64) {
+    let url = format!("http://127.0.0.1:{}/v1/turns", sidecar.port());
+    let client = reqwest::Client::builder().http2_prior_knowledge().build().expect("a client");
+    let tasks = (0..50).map(|part| {
+        let (client, url) = (client.clone(), url.clone());
+        tokio::spawn(async move {
+            for n in (part..ONE_SHOTS).step_by(50) {
+                let ticket = format!("{round:016x}{:016x}", n + 1);
+                let turn =
+                    serde_json::json!({ "policy": "raven", "client_id": format!("{round}-{n}"), "ticket": ticket });
+                let answer = client.post(&url).body(turn.to_string()).send().await.expect("the sidecar answers");
+                assert_eq!(answer.status(), 200);
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.expect("every turn is given");
+    }
+}

@@ -34,6 +34,30 @@ async fn a_sidecar_frozen_for_3_seconds_loses_turns_and_no_request() {
 }
 
 #[tokio::test]
+async fn a_timer_that_is_half_a_second_late_makes_one_turn_late_and_no_gap_short() {
+    let world = Plan::every(INTERVAL).penguins(2).start().await;
+    let calls = world.send_in_order("a", 0..5).await;
+    let first = world.first_arrival("a").await;
+    tokio::time::sleep_until((first + INTERVAL - ms(5)).into()).await;
+    for penguin in &world.penguins {
+        penguin.sidecar.process.signal(Signal::SIGSTOP);
+    }
+    tokio::time::sleep(ms(500)).await;
+    for penguin in &world.penguins {
+        penguin.sidecar.process.signal(Signal::SIGCONT);
+    }
+    assert_all_ok(calls).await;
+    let lanes = world.lanes();
+    lanes.assert_gaps(INTERVAL);
+    assert_eq!(lanes.order("a"), [0, 1, 2, 3, 4]);
+    let gaps = lanes.gaps("a");
+    assert!(
+        gaps[0] < INTERVAL + ms(500) + LATE && gaps[1..].iter().all(|gap| *gap < INTERVAL + SETTLE + LATE),
+        "{gaps:?}"
+    );
+}
+
+#[tokio::test]
 async fn case_7_all_sidecars_are_restarted_one_by_one_with_100_held() {
     let mut world = Plan::every(ms(120)).penguins(3).start().await;
     let calls = world.send_in_order("a", 0..100).await;

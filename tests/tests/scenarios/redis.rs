@@ -87,7 +87,7 @@ async fn case_29_failover_to_a_replica_that_missed_the_last_turns_and_back() {
     sentinels.until_replica(0).await;
     let before = world.raven.count();
     for master in [0, 1] {
-        sentinels.fail_over().await;
+        sentinels.fail_over().await.expect("a Sentinel is ready");
         sentinels.until_master(master).await;
         sentinels.until_replica(1 - master).await;
     }

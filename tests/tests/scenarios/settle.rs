@@ -52,3 +52,30 @@ async fn case_14_a_large_settle_means_one_request_in_flight() {
     assert_eq!(gaps.len(), 2);
     assert!(gaps.iter().all(|gap| *gap >= ms(1300) && *gap < ms(1300 + 250)), "{gaps:?}");
 }
+
+#[tokio::test]
+async fn whoever_dies_or_leaves_in_flight_costs_one_settle() {
+    let (interval, settle) = (ms(400), ms(1500));
+    let mut world = Plan::every(interval).settle(settle).penguins(2).start().await;
+    world.raven.answer_after(ms(60_000));
+    // Its caller goes away while raven thinks; then the whole penguin that holds the next one dies.
+    let gone = world.send(1, "a", 0);
+    world.until_arrived(1, ms(5000)).await;
+    let calls = [world.send(0, "a", 1)];
+    world.until_held(1).await;
+    let last = world.send(1, "a", 2);
+    world.until_held(2).await;
+    gone.abort();
+    world.until_arrived(2, ms(5000)).await;
+    drop(world.penguins.remove(0));
+    world.until_arrived(3, ms(5000)).await;
+    let lanes = world.lanes();
+    assert_eq!(lanes.order("a"), [0, 1, 2]);
+    let gaps = lanes.gaps("a");
+    assert!(
+        gaps.iter().all(|gap| *gap >= interval + settle - ms(20) && *gap < interval + settle + ms(250)),
+        "{gaps:?}"
+    );
+    calls.iter().for_each(|call| call.abort());
+    last.abort();
+}

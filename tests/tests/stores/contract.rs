@@ -57,14 +57,14 @@ impl Lane<'_> {
 fn granted(outcome: Outcome) -> Option<Grant> {
     match outcome.verdict {
         Verdict::Granted(grant) => Some(grant),
-        Verdict::Waiting(_) | Verdict::Refused(_) | Verdict::Changed | Verdict::Unchanged => None,
+        _ => None,
     }
 }
 
 fn place(outcome: Outcome) -> Option<(Micros, u64)> {
     match outcome.verdict {
         Verdict::Waiting(waiting) => Some((waiting.since, waiting.ahead)),
-        Verdict::Granted(_) | Verdict::Refused(_) | Verdict::Changed | Verdict::Unchanged => None,
+        _ => None,
     }
 }
 
@@ -107,6 +107,7 @@ on_both_stores!(
     looking_changes_nothing,
     revisions_rise,
     lanes_do_not_know_one_another,
+    commands_that_arrive_twice_change_nothing,
     a_bound_refuses_a_new_ticket_and_leaves_no_trace_of_it,
 );
 
@@ -194,9 +195,9 @@ async fn all_tickets_of_a_dead_owner_go_at_once(lane: &Lane<'_>) {
         lane.take_as(n, dead, None).await;
     }
     lane.take(3).await;
-    let wrong = lane.apply(Operation::Evict { owner: dead, head: ticket(2) }).await;
+    let wrong = lane.apply(Operation::Evict { owner: dead, head: ticket(2), skip: 0 }).await;
     assert_eq!(wrong.verdict, Verdict::Unchanged, "it is not the head");
-    let evicted = lane.apply(Operation::Evict { owner: dead, head: ticket(1) }).await;
+    let evicted = lane.apply(Operation::Evict { owner: dead, head: ticket(1), skip: 0 }).await;
     assert_eq!((leads(evicted), evicted.look.waiting), (Some(ticket(3)), 1));
 }
 
@@ -257,4 +258,26 @@ async fn a_bound_refuses_a_new_ticket_and_leaves_no_trace_of_it(lane: &Lane<'_>)
     assert!(matches!(refused.verdict, Verdict::Refused(refused) if refused.ahead == 1), "{refused:?}");
     assert_eq!(refused.look.waiting, 1);
     assert!(place(take(1).await).is_some(), "a place is kept");
+}
+
+/// As if a proxy sent everything a second time: nobody is granted more often, and no ticket is left behind.
+async fn commands_that_arrive_twice_change_nothing(lane: &Lane<'_>) {
+    let mut turns = Vec::new();
+    for n in 0..4 {
+        lane.take(n).await;
+        lane.take(n).await;
+    }
+    for n in 0..4 {
+        let turn = lane.turn(n).await;
+        tokio::time::sleep_until(turn.into()).await;
+        turns.push(turn);
+        for _ in 0..2 {
+            lane.apply(Operation::Answered { ticket: ticket(n), age: 0 }).await;
+        }
+        for _ in 0..2 {
+            lane.apply(Operation::Leave { ticket: ticket(n), unsent: true }).await;
+        }
+    }
+    assert!(turns.windows(2).all(|pair| pair[1] >= pair[0] + INTERVAL), "{turns:?}");
+    assert_eq!(lane.look().await.waiting, 0);
 }

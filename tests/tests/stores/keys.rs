@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use turnstone::store::Store;
-use turnstone_lane::{Operation, Take};
+use turnstone_lane::{Operation, Owner, Take, Verdict};
 use turnstone_tests::redis::Redis;
 
 use crate::{ME, key, rules, ticket, trusted};
@@ -53,6 +53,32 @@ async fn a_lane_costs_a_few_hundred_bytes_and_nothing_when_it_is_idle() {
     assert!(each < 400, "{each} bytes per idle lane");
     let gone = async || redis.run::<u64>(&["DBSIZE"]).await == 0;
     turnstone_tests::until("every lane is forgotten", Duration::from_secs(10), gone).await;
+}
+
+#[tokio::test]
+async fn half_of_ten_thousand_waiters_are_evicted_and_no_command_takes_ten_milliseconds() {
+    let redis = Redis::start().await;
+    let store = trusted(&redis).await;
+    let rules = rules(Duration::from_secs(60), Duration::from_secs(1));
+    let lane = key("a");
+    for n in 0..10_001u64 {
+        let take = Take::new(ticket(n), Owner(n % 2));
+        store.apply(&lane, Operation::Take(take), rules).await.expect("answered");
+    }
+    let head = store.apply(&lane, Operation::Look, rules).await.expect("answered").look.head.expect("a head");
+    let evict = |skip| Operation::Evict { owner: head.owner, head: head.ticket, skip };
+    let (mut skip, mut slices) = (Some(0), 0);
+    let _: () = redis.run(&["CONFIG", "RESETSTAT"]).await;
+    while let Some(from) = skip {
+        let outcome = store.apply(&lane, evict(from), rules).await.expect("answered");
+        let Verdict::Evicted { next } = outcome.verdict else { panic!("{outcome:?}") };
+        (skip, slices) = (next, slices + 1);
+    }
+    assert!(slices >= 10, "{slices}");
+    let look = store.apply(&lane, Operation::Look, rules).await.expect("answered").look;
+    assert_eq!((look.waiting, look.head.expect("a head").owner == head.owner), (5000, false));
+    let took = redis.microseconds_per_call("evalsha").await;
+    assert!(took < 10_000, "{took} µs");
 }
 
 async fn memory(redis: &Redis) -> u64 {

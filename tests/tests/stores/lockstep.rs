@@ -80,12 +80,17 @@ fn operation(step: &Step, lane: &Lane, now: Micros, interval: Micros) -> Operati
         What::LeaveUnsent => Operation::Leave { ticket: plain.ticket, unsent: true },
         What::Evict => {
             let head = look.head.map_or(plain.ticket, |head| head.ticket);
-            Operation::Evict { owner: plain.owner, head }
+            Operation::Evict { owner: plain.owner, head, skip: ticket_skip(step) }
         }
         What::Pause => Operation::Pause { until: now + step.number.max(1) },
         What::Resume => Operation::Resume,
         What::Look => Operation::Look,
     }
+}
+
+/// Mostly the beginning of an eviction, sometimes a later slice.
+fn ticket_skip(step: &Step) -> u64 {
+    if step.number % 3 == 0 { step.ticket % 3 } else { 0 }
 }
 
 const SETTLE: Duration = Duration::from_millis(250);

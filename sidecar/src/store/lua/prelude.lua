@@ -3,7 +3,7 @@
 -- ARGV: 1 now in us (empty: TIME), 2 interval, 3 settle, 4 lookahead (us), 5 idle ttl (ms)
 local NOBODY = string.rep('\0', 16)
 local NO_OWNER = string.rep('\0', 8)
-local UNCHANGED, CHANGED, GRANTED, WAITING, REFUSED = 0, 1, 2, 3, 4
+local UNCHANGED, CHANGED, GRANTED, WAITING, REFUSED, EVICTED = 0, 1, 2, 3, 4, 5
 local call = redis.call
 
 local now = tonumber(ARGV[1])

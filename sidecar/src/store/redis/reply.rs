@@ -32,6 +32,7 @@ fn verdict(code: i64, a: i64, b: i64) -> Result<Verdict, StoreError> {
         2 => Ok(Verdict::Granted(Grant { start_in: a, again: b == 1 })),
         3 => Ok(Verdict::Waiting(Waiting { since: a, ahead: b.unsigned_abs() })),
         4 => Ok(Verdict::Refused(Refused { wait: a, ahead: b.unsigned_abs() })),
+        5 => Ok(Verdict::Evicted { next: u64::try_from(a).ok() }),
         other => Err(StoreError::Garbled(format!("verdict {other}"))),
     }
 }

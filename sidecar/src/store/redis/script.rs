@@ -1,7 +1,7 @@
 //! The operations as scripts, and their arguments.
 
 use redis::{Cmd, Script};
-use turnstone_lane::{LOOKAHEAD, Micros, Operation};
+use turnstone_lane::{EVICT_SLICE, LOOKAHEAD, Micros, Operation};
 
 use super::keys;
 use crate::policy::{LaneKey, Rules};
@@ -118,8 +118,9 @@ impl Scripts {
                 arguments.extend([ticket.to_bytes().to_vec(), number(unsent.into())]);
                 &self.leave
             }
-            Operation::Evict { owner, head } => {
+            Operation::Evict { owner, head, skip } => {
                 arguments.extend([owner.0.to_be_bytes().to_vec(), head.to_bytes().to_vec()]);
+                arguments.extend([skip, EVICT_SLICE].map(|count| count.to_string().into_bytes()));
                 &self.evict
             }
             Operation::Pause { until } => {

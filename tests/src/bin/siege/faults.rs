@@ -188,7 +188,9 @@ impl Siege {
 
     async fn fail_over(&mut self) {
         let master = self.sentinels.master().await;
-        self.sentinels.fail_over().await;
+        if let Err(said) = self.sentinels.fail_over().await {
+            return println!("            the Sentinels do not: {said}");
+        }
         self.sentinels.until_master(1 - master).await;
         self.sentinels.until_replica(master).await;
     }
