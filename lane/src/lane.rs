@@ -2,8 +2,8 @@
 
 use crate::line::Line;
 use crate::types::{
-    EVICT_SLICE, Evidence, Grant, LOOKAHEAD, Look, Micros, Operation, Outcome, Owner, Pace, Refused, Revision, Take, Ticket,
-    Verdict, Waiting,
+    EVICT_SLICE, Evidence, Grant, LOOKAHEAD, Look, Micros, Operation, Outcome, Owner, Pace, Refused, Revision, Take,
+    Ticket, Verdict, Waiting,
 };
 
 /// The last grant, as far as it is known.

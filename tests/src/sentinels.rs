@@ -1,5 +1,6 @@
 //! Three real Sentinels over a master and a replica.
 
+use std::collections::HashMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -56,17 +57,23 @@ impl Sentinels {
         }
     }
 
-    /// Returns when one node is the master for all, and the other follows it.
+    /// Returns when all Sentinels agree on a master that is well, on a replica that follows it, and the
+    /// two say so themselves. A Sentinel looks closely every ten seconds only.
     pub async fn until_calm(&self) {
-        until("one master, one replica", Duration::from_secs(60), async || {
-            let master = self.master().await;
-            let (master, replica) = (&self.nodes[master], &self.nodes[1 - master]);
-            master.says("role", "master").await
-                && master.says("connected_slaves", "1").await
-                && replica.says("role", "slave").await
-                && replica.says("master_link_status", "up").await
-        })
-        .await;
+        until("one master, one replica, and all agree", Duration::from_secs(90), async || self.is_calm().await).await;
+    }
+
+    async fn is_calm(&self) -> bool {
+        let node = self.master().await;
+        let (master, replica) = (&self.nodes[node], &self.nodes[1 - node]);
+        let mut calm = master.says("role", "master").await
+            && master.says("connected_slaves", "1").await
+            && replica.says("role", "slave").await
+            && replica.says("master_link_status", "up").await;
+        for sentinel in &self.sentinels {
+            calm = calm && sentinel.master().await == Some(master.port()) && sentinel.is_content().await;
+        }
+        calm
     }
 
     /// Which node is the master, as most Sentinels say.
@@ -85,16 +92,6 @@ impl Sentinels {
     pub async fn until_master(&self, node: usize) {
         until("the other node is promoted", Duration::from_secs(40), async || {
             self.master().await == node && self.nodes[node].says("role", "master").await
-        })
-        .await;
-    }
-
-    /// Returns when the node that is no master follows the one that is.
-    pub async fn until_replica(&self, node: usize) {
-        until("the old master follows the new one", Duration::from_secs(40), async || {
-            self.nodes[node].says("role", "slave").await
-                && self.nodes[node].says("master_link_status", "up").await
-                && self.sentinels[0].knows("num-slaves", "1").await
         })
         .await;
     }
@@ -129,9 +126,21 @@ impl Sentinel {
         port.parse().ok()
     }
 
+    /// It sees nothing wrong, and knows a replica that it could promote.
+    async fn is_content(&self) -> bool {
+        let replicas: Vec<HashMap<String, String>> =
+            self.ask(&["SENTINEL", "REPLICAS", NAME]).await.unwrap_or_default();
+        let is =
+            |name: &str, value: &str| replicas.iter().all(|replica| replica.get(name).is_some_and(|is| is == value));
+        self.knows("flags", "master").await
+            && replicas.len() == 1
+            && is("flags", "slave")
+            && is("role-reported", "slave")
+            && is("master-link-status", "ok")
+    }
+
     async fn knows(&self, field: &str, value: &str) -> bool {
-        let fields: std::collections::HashMap<String, String> =
-            self.ask(&["SENTINEL", "MASTER", NAME]).await.unwrap_or_default();
+        let fields: HashMap<String, String> = self.ask(&["SENTINEL", "MASTER", NAME]).await.unwrap_or_default();
         fields.get(field).is_some_and(|found| found == value)
     }
 }

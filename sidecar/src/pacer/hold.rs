@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
-use turnstone_lane::{Bounds, Grant, Micros, Operation, Outcome, Pace, Refused, Take, Ticket, Verdict, Waiting};
+use turnstone_lane::{Bounds, Micros, Operation, Outcome, Refused, Take, Ticket, Verdict, Waiting};
 
 use super::Pacer;
+use super::release::Release;
 use super::seat::{Fate, Seat};
 use crate::policy::{LaneKey, span};
 use crate::store::StoreError;
@@ -53,11 +54,11 @@ struct Place {
 }
 
 /// The seat of a call; gives it up when the call ends, however that is.
-struct Seated<'a> {
+pub(super) struct Seated<'a> {
     pacer: &'a Pacer,
-    seat: Arc<Seat>,
+    pub seat: Arc<Seat>,
     lane: &'a LaneKey,
-    sits: Option<Micros>,
+    pub sits: Option<Micros>,
     /// The call was answered for good: nobody will ask for this ticket again.
     settled: bool,
 }
@@ -66,13 +67,6 @@ impl Drop for Seated<'_> {
     fn drop(&mut self) {
         self.pacer.house.exit(&self.seat, self.lane, self.sits, !self.settled);
     }
-}
-
-/// What a granted ticket does next.
-enum Release {
-    Now,
-    TakeAgain,
-    Left,
 }
 
 impl Pacer {
@@ -150,78 +144,6 @@ impl Pacer {
         let bounds = if call.since.is_none() { self.rules_or_hold(&call.lane).bounds } else { Bounds::default() };
         let take = Take { ticket: call.ticket, owner: self.me, since, evidence, bounds };
         (sent, self.operate(&call.lane, Operation::Take(take)).await)
-    }
-
-    /// Waits for the turn to start. A turn that took too long to get here is not used.
-    async fn release(self: &Arc<Self>, call: &Call, grant: Grant, sent: Instant, seated: &mut Seated<'_>) -> Release {
-        if let Some(since) = seated.sits.take() {
-            self.house.stand(&call.lane, since, call.ticket);
-        }
-        let pace = self.rules_or_hold(&call.lane).pace;
-        let due = Instant::now() + span(grant.start_in);
-        let start = self.floor(call, grant, pace).map_or(due, |floor| floor.max(due));
-        if start > due {
-            self.metrics.floored(&call.lane);
-        }
-        while Instant::now() < start && seated.seat.fate().is_none() {
-            tokio::select! {
-                _ = async_io::Timer::at(start) => {}
-                () = seated.seat.roused() => {}
-            }
-        }
-        if seated.seat.fate() == Some(Fate::Left) {
-            Box::pin(self.remove(&call.lane, call.ticket, true)).await;
-            return Release::Left;
-        }
-        if Instant::now() >= sent + span(grant.start_in) + span(pace.settle) / 2 {
-            return Release::TakeAgain;
-        }
-        self.house.let_go(&call.lane, call.ticket);
-        Release::Now
-    }
-
-    /// No turn begins before this, whatever the store says: not within an interval of the last one that
-    /// began here, and not sooner because the store's clock was put forward.
-    fn floor(&self, call: &Call, grant: Grant, pace: Pace) -> Option<Instant> {
-        let here = self.house.floor(&call.lane, call.ticket, pace);
-        let stepped = self.store.stepped_within(span(pace.interval + pace.settle)).min(span(pace.interval));
-        let later = (!grant.again && !stepped.is_zero()).then(|| Instant::now() + stepped);
-        here.max(later)
-    }
-
-    /// While the store is away nobody asks but the watch: ten thousand waiters are one attempt.
-    async fn wait_for_the_store(&self, failures: u32, deadline: Instant, seat: &Seat) {
-        let recovered = self.recovered.notified();
-        tokio::pin!(recovered);
-        recovered.as_mut().enable();
-        let until = if self.is_holding() { deadline } else { deadline.min(Instant::now() + backoff(failures)) };
-        tokio::select! {
-            () = sleep_until(until.into()) => {}
-            () = seat.roused() => {}
-            () = recovered => {}
-        }
-    }
-
-    /// Thousands that are due in one instant, after an outage say, go one after the other.
-    async fn enter_ramp(&self, call: &Call, seat: &Seat, deadline: Instant) {
-        let pace = self.rules_or_hold(&call.lane).pace;
-        if self.house.is_due(&call.lane, Instant::now(), pace).unwrap_or(true) {
-            self.take_slot(seat, deadline).await;
-        }
-    }
-
-    async fn take_slot(&self, seat: &Seat, deadline: Instant) {
-        let slot = self.ramp.lock().slot(Instant::now()).min(deadline);
-        if slot <= Instant::now() {
-            return;
-        }
-        self.metrics.ramped();
-        while Instant::now() < slot && seat.fate().is_none() {
-            tokio::select! {
-                () = sleep_until(slot.into()) => {}
-                () = seat.roused() => {}
-            }
-        }
     }
 
     fn granted(&self, call: &Call, answer: &Result<Outcome, StoreError>, begun: Instant) -> Held {

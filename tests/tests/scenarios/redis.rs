@@ -84,12 +84,12 @@ async fn case_29_failover_to_a_replica_that_missed_the_last_turns_and_back() {
     world.until_arrived(promoted + 2, ms(10_000)).await;
     // Back to the first, which now runs as a replica; its process never stops from here on.
     sentinels.nodes[0].restart().await;
-    sentinels.until_replica(0).await;
+    sentinels.until_calm().await;
     let before = world.raven.count();
     for master in [0, 1] {
         sentinels.fail_over().await.expect("a Sentinel is ready");
         sentinels.until_master(master).await;
-        sentinels.until_replica(1 - master).await;
+        sentinels.until_calm().await;
     }
     world.until_arrived((before + 2).min(16), ms(20_000)).await;
     assert_all_ok(calls).await;

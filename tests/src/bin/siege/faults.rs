@@ -129,9 +129,9 @@ impl Siege {
             Kind::RedisPaused => self.master_does(&["CLIENT", "PAUSE", "600", "ALL"]).await,
             Kind::ScriptsForgotten => self.master_does(&["SCRIPT", "FLUSH"]).await,
             Kind::WakesLost => {
-                self.master_does(&["ACL", "SETUSER", "default", "resetchannels"]).await;
+                self.both_do(&["ACL", "SETUSER", "default", "resetchannels"]).await;
                 tokio::time::sleep(freeze).await;
-                self.master_does(&["ACL", "SETUSER", "default", "allchannels"]).await;
+                self.both_do(&["ACL", "SETUSER", "default", "allchannels"]).await;
             }
             Kind::PoliciesReloaded => {
                 let policies = self.world.plan.policies();
@@ -174,7 +174,7 @@ impl Siege {
         tokio::time::sleep(moment).await;
         self.sentinels.nodes[master].restart().await;
         self.sentinels.demand_a_replica().await;
-        self.sentinels.until_replica(master).await;
+        self.sentinels.until_calm().await;
     }
 
     /// For long enough, and the Sentinels promote the other; the first comes back believing itself master.
@@ -192,13 +192,19 @@ impl Siege {
             return println!("            the Sentinels do not: {said}");
         }
         self.sentinels.until_master(1 - master).await;
-        self.sentinels.until_replica(master).await;
+        self.sentinels.until_calm().await;
     }
 
     async fn master_does(&self, words: &[&str]) {
         let master = self.sentinels.master().await;
         // It may kill the very connection that asks for it.
         let _: Result<::redis::Value, _> = self.sentinels.nodes[master].try_run(words).await;
+    }
+
+    async fn both_do(&self, words: &[&str]) {
+        for node in &self.sentinels.nodes {
+            let _: ::redis::Value = node.run(words).await;
+        }
     }
 
     async fn count_reloads(&mut self, index: usize) {
