@@ -54,6 +54,7 @@ pub struct Metrics {
     wakes_received: Counter,
     held: Gauge,
     holding: Gauge,
+    history_unknown: Gauge,
     refused: Family<RefusalLabel, Counter>,
 }
 
@@ -78,6 +79,7 @@ impl Metrics {
             wakes_received: Counter::default(),
             held: Gauge::default(),
             holding: Gauge::default(),
+            history_unknown: Gauge::default(),
             refused: Family::default(),
         };
         metrics.register();
@@ -103,6 +105,11 @@ impl Metrics {
         registry.register("wakes_received", "Hints from other sidecars", self.wakes_received.clone());
         registry.register("held", "Calls held now", self.held.clone());
         registry.register("holding", "1 while the store does not answer", self.holding.clone());
+        registry.register(
+            "history_unknown",
+            "1 while lanes hold because the store may have lost their last turns",
+            self.history_unknown.clone(),
+        );
         registry.register(
             "refused",
             "Calls that got no turn because asking again would not help",
@@ -180,6 +187,10 @@ impl Metrics {
 
     pub(crate) fn holding(&self, holding: bool) {
         self.holding.set(holding.into());
+    }
+
+    pub(crate) fn history_unknown(&self, unknown: bool) {
+        self.history_unknown.set(unknown.into());
     }
 
     pub(crate) fn refused(&self, reason: Refusal) {

@@ -71,6 +71,7 @@ impl Pacer {
     /// True: the store is away, or keeps lanes closed.
     async fn watch(&self) -> bool {
         let result = self.store.watch().await;
+        self.metrics.history_unknown(matches!(result, Ok(true)));
         match &result {
             Err(error) if !error.is_absence() => self.notice_refusal(error),
             // Only the watch says that all is well again: one late failure of many must not.

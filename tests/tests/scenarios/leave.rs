@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::io::AsyncWriteExt;
 use turnstone_tests::until;
 use turnstone_tests::world::{Plan, World, assert_all_ok};
 
@@ -70,6 +71,41 @@ async fn leaving_at_any_moment_around_the_turn_costs_no_gap_and_no_more_than_it_
 async fn left(world: &World) -> u64 {
     let (a, b) = (&world.penguins[0].envoy, &world.penguins[1].envoy);
     a.counter("turnstone_filter_left").await + b.counter("turnstone_filter_left").await
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_before_its_body_ends_never_stood_in_the_line() {
+    let world = Plan::every(ms(500)).start().await;
+    let half = b"POST /v1/fly HTTP/1.1\r\nhost: raven\r\ncontent-length: 100\r\n\r\n{\"clientId\":\"a\"";
+    let mut stream = tokio::net::TcpStream::connect(world.penguins[0].envoy.address()).await.expect("Envoy listens");
+    stream.write_all(half).await.expect("sent");
+    let began = async || world.penguins[0].envoy.stat("http.egress.downstream_rq_total").await == 1;
+    until("the request begins", ms(5000), began).await;
+    drop(stream);
+    let ended = async || world.penguins[0].envoy.stat("http.egress.downstream_rq_active").await == 0;
+    until("the request is gone", ms(5000), ended).await;
+    let calls = world.send_in_order("a", 0..2).await;
+    assert_all_ok(calls).await;
+    world.lanes().assert_paced(ms(500), LATE);
+    assert_eq!(world.raven.count(), 2);
+    assert_eq!(world.penguins[0].envoy.counter("turnstone_filter_asked").await, 2);
+    assert_eq!(world.penguins[0].envoy.counter("turnstone_filter_left").await, 0);
+    world.assert_no_trap().await;
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_while_raven_thinks_has_used_its_turn() {
+    let world = Plan::every(ms(500)).penguins(2).start().await;
+    world.raven.answer_after(ms(2000));
+    let mut calls = world.send_in_order("a", 0..3).await;
+    world.first_arrival("a").await;
+    calls.remove(0).abort();
+    assert_all_ok(calls).await;
+    let lanes = world.lanes();
+    lanes.assert_paced(ms(500), ms(250) + LATE);
+    assert_eq!(lanes.order("a"), [0, 1, 2], "raven had it");
+    assert_eq!(world.penguins[0].envoy.counter("turnstone_filter_left").await, 0);
+    world.assert_no_trap().await;
 }
 
 #[tokio::test]
