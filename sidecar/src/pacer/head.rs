@@ -85,6 +85,9 @@ impl Pacer {
         let look = Look { revision: *revision, bound_in: *bound_in, opens_in: *opens_in, head, waiting: 1 };
         if let Some(rules) = self.rules(lane) {
             self.house.learn(lane, &look, Instant::now(), rules.pace);
+            if *opens_in < 0 {
+                self.house.must_ask(wake.ticket);
+            }
             self.rouse(lane, wake.ticket);
         }
     }

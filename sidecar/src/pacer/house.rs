@@ -85,6 +85,13 @@ impl House {
         self.0.lock().lanes.get_mut(key)?.complain(look, me, now)
     }
 
+    /// The holder of a ticket asks now, whatever else it waits for.
+    pub fn must_ask(&self, ticket: Ticket) {
+        if let Some(seat) = self.0.lock().seats.get(&ticket) {
+            seat.must_ask();
+        }
+    }
+
     /// The holder of a ticket that leads looks again.
     pub fn rouse(&self, ticket: Ticket) -> Whereabouts {
         let rooms = self.0.lock();

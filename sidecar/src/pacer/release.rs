@@ -89,7 +89,8 @@ impl Pacer {
             return;
         }
         self.metrics.ramped();
-        while Instant::now() < slot && seat.fate().is_none() {
+        // Another sidecar that waits behind this one asks where it is: it must not be taken for dead.
+        while Instant::now() < slot && seat.fate().is_none() && !seat.takes_order() {
             tokio::select! {
                 () = sleep_until(slot.into()) => {}
                 () = seat.roused() => {}

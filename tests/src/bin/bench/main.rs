@@ -51,6 +51,7 @@ async fn latency(arguments: &Arguments) {
     let raven = Raven::start().await;
     let redis = Redis::start().await;
     let sidecar = Sidecar::start(Settings::new(&redis.url(), "[policies.raven]\ninterval = '5s'")).await;
+    sidecar.vouch().await;
     let embedded =
         Sidecar::start(Settings::new("memory", "[policies.raven]\ninterval = '100ms'\nsettle = '20ms'")).await;
     let idle = Sidecar::start(Settings::new("memory", "[policies.raven]\ninterval = '5s'")).await;
