@@ -109,7 +109,7 @@ impl Lane {
         let since = self.line.join(take.ticket, take.owner, since);
         let leads = self.line.head().is_some_and(|head| head.ticket == take.ticket);
         let opens_at = self.opens_at(bound, now, pace);
-        if leads && now + LOOKAHEAD >= opens_at {
+        if leads && !take.only_join && now + LOOKAHEAD >= opens_at {
             let granted_at = now.max(opens_at);
             self.grant(take.ticket, granted_at, bound, now);
             let grant = Grant { start_in: granted_at - now, again: false };
@@ -122,9 +122,17 @@ impl Lane {
             self.line.remove(take.ticket);
             Verdict::Refused(Refused { wait, ahead })
         } else {
+            self.begin(now);
             Verdict::Waiting(Waiting { since, ahead })
         };
         Outcome { verdict, look: self.look_from(bound, now, pace) }
+    }
+
+    /// Whoever waits leaves a state behind, so that a store can notice its loss.
+    fn begin(&mut self, now: Micros) {
+        if self.revision == 0 {
+            self.change(self.last, now);
+        }
     }
 
     /// A new arrival stands behind all who wait, whatever the clock did meanwhile.

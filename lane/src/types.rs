@@ -107,12 +107,14 @@ pub struct Take {
     pub evidence: Option<Evidence>,
     /// What a ticket without a place must not exceed.
     pub bounds: Bounds,
+    /// It asks for its place, and for no turn that it has not had yet.
+    pub only_join: bool,
 }
 
 impl Take {
     /// A ticket that comes without a history, and with no bounds.
     pub fn new(ticket: Ticket, owner: Owner) -> Self {
-        Self { ticket, owner, since: None, evidence: None, bounds: Bounds::default() }
+        Self { ticket, owner, since: None, evidence: None, bounds: Bounds::default(), only_join: false }
     }
 }
 

@@ -72,11 +72,13 @@ impl Pacer {
     async fn watch(&self) -> bool {
         let result = self.store.watch().await;
         self.metrics.history_unknown(matches!(result, Ok(true)));
-        match &result {
-            Err(error) if !error.is_absence() => self.notice_refusal(error),
-            // Only the watch says that all is well again: one late failure of many must not.
-            _ => self.hold_on(result.is_err(), result.as_ref().err()),
+        let refusal = result.as_ref().err().filter(|error| !error.is_absence());
+        if let Some(error) = refusal {
+            self.notice_refusal(error);
         }
+        // Only the watch says that all is well again: one late failure of many must not.
+        let absence = result.as_ref().err().filter(|error| error.is_absence());
+        self.hold_on(absence.is_some(), absence);
         result.unwrap_or(true)
     }
 

@@ -87,14 +87,13 @@ impl Pacer {
         let mut place = Place { since: call.since.or_else(|| self.arrival(call.age)), ..Place::default() };
         let mut failures = 0;
         let mut asked = false;
-        if call.age > NEW_FOR || call.since.is_some() {
-            self.enter_ramp(call, &seated.seat, deadline).await;
-        }
+        // Whoever has waited somewhere, in an outage perhaps, first takes its place, then goes over the ramp.
+        let mut only_join = call.age > NEW_FOR || call.since.is_some();
         loop {
             if self.is_draining() || seated.seat.fate() == Some(Fate::Released) {
                 return place.ask_again();
             }
-            let (sent, answer) = self.take(call, place.since).await;
+            let (sent, answer) = self.take(call, place.since, std::mem::take(&mut only_join)).await;
             if answer.is_ok() && !std::mem::replace(&mut asked, true) {
                 self.metrics.asked(&call.lane);
             }
@@ -125,6 +124,8 @@ impl Pacer {
                     if Instant::now() >= deadline {
                         return place.ask_again();
                     }
+                    only_join = true;
+                    continue;
                 }
             }
             self.enter_ramp(call, &seated.seat, deadline).await;
@@ -132,7 +133,12 @@ impl Pacer {
     }
 
     /// Asks the store; with the instant at which the question went out.
-    async fn take(self: &Arc<Self>, call: &Call, since: Option<Micros>) -> (Instant, Result<Outcome, StoreError>) {
+    async fn take(
+        self: &Arc<Self>,
+        call: &Call,
+        since: Option<Micros>,
+        only_join: bool,
+    ) -> (Instant, Result<Outcome, StoreError>) {
         // Never closed.
         let _permit = self.takes.acquire().await;
         let sent = Instant::now();
@@ -142,7 +148,7 @@ impl Pacer {
         let evidence = self.house.evidence(&call.lane, Instant::now());
         // Who was told to wait keeps its place, whatever the bounds are now.
         let bounds = if call.since.is_none() { self.rules_or_hold(&call.lane).bounds } else { Bounds::default() };
-        let take = Take { ticket: call.ticket, owner: self.me, since, evidence, bounds };
+        let take = Take { ticket: call.ticket, owner: self.me, since, evidence, bounds, only_join };
         (sent, self.operate(&call.lane, Operation::Take(take)).await)
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use turnstone_tests::cable::Cable;
 use turnstone_tests::redis::Redis;
 use turnstone_tests::sentinels::Sentinels;
@@ -185,6 +186,34 @@ async fn redis_is_full_and_who_has_no_place_yet_is_held_until_it_is_not() {
     let _: () = world.redis().run(&["CONFIG", "SET", "maxmemory", "0"]).await;
     assert_all_ok(calls).await;
     assert_kept(&world, 5).await;
+}
+
+#[tokio::test]
+async fn after_an_outage_the_ramp_lets_go_in_order_of_arrival_and_skips_nobody() {
+    let (clients, interval) = (40, ms(1000));
+    let mut plan = Plan::every(interval).penguins(2);
+    "ramp = 20".clone_into(&mut plan.top);
+    let world = plan.start().await;
+    assert_all_ok(vec![world.send(0, "x", 0), world.send(1, "y", 0)]).await;
+    world.redis().process.signal(Signal::SIGSTOP);
+    let mut calls = Vec::new();
+    // The first of each client waits at one penguin, the second at the other.
+    for number in 0..2 {
+        calls.extend((0..clients).map(|n| world.send(number, &format!("client-{n}"), number as u64)));
+        tokio::time::sleep(ms(300)).await;
+    }
+    world.until_held(2 * clients).await;
+    tokio::time::sleep(ms(1500)).await;
+    world.redis().process.signal(Signal::SIGCONT);
+    let free = Instant::now();
+    assert_all_ok(calls).await;
+    assert!(free.elapsed() > ms(1700), "forty at twenty a second: {:?}", free.elapsed());
+    let lanes = world.lanes();
+    lanes.assert_gaps(interval);
+    lanes.assert_in_order();
+    for penguin in &world.penguins {
+        assert_eq!(penguin.sidecar.counter("turnstone_evicted_total").await, 0);
+    }
 }
 
 /// A world whose sidecars reach Redis by a cable.

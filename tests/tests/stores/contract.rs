@@ -107,6 +107,7 @@ on_both_stores!(
     looking_changes_nothing,
     revisions_rise,
     lanes_do_not_know_one_another,
+    joining_takes_a_place_and_no_turn,
     commands_that_arrive_twice_change_nothing,
     a_bound_refuses_a_new_ticket_and_leaves_no_trace_of_it,
 );
@@ -280,4 +281,13 @@ async fn commands_that_arrive_twice_change_nothing(lane: &Lane<'_>) {
     }
     assert!(turns.windows(2).all(|pair| pair[1] >= pair[0] + INTERVAL), "{turns:?}");
     assert_eq!(lane.look().await.waiting, 0);
+}
+
+async fn joining_takes_a_place_and_no_turn(lane: &Lane<'_>) {
+    let join = async |n| lane.apply(Operation::Take(Take { only_join: true, ..Take::new(ticket(n), ME) })).await;
+    assert_eq!(place(join(0).await).map(|(_, ahead)| ahead), Some(0));
+    assert_eq!(place(join(1).await).map(|(_, ahead)| ahead), Some(1));
+    lane.turn(0).await;
+    assert!(granted(join(0).await).is_some_and(|grant| grant.again), "a turn that it has had");
+    assert!(place(join(1).await).is_some());
 }

@@ -35,6 +35,7 @@ enum What {
     /// The head asks at the first microsecond at which it may be granted, or one before.
     HeadOnTime,
     TakeWithBounds,
+    Join,
     Answered,
     Leave,
     LeaveUnsent,
@@ -47,7 +48,7 @@ enum What {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     use What::*;
     let what = prop_oneof![
-        6 => Just(Take), 2 => Just(TakeAtOldPlace), 2 => Just(TakeWithEvidence), 1 => Just(TakeWithNewerEvidence), 3 => Just(TakeWithBounds),
+        6 => Just(Take), 2 => Just(TakeAtOldPlace), 2 => Just(TakeWithEvidence), 1 => Just(TakeWithNewerEvidence), 3 => Just(TakeWithBounds), 3 => Just(Join),
         6 => Just(HeadOnTime), 4 => Just(Answered), 2 => Just(Leave), 2 => Just(LeaveUnsent), 1 => Just(Evict),
         1 => Just(Pause), 1 => Just(Resume), 1 => Just(Look),
     ];
@@ -71,6 +72,7 @@ fn operation(step: &Step, lane: &Lane, now: Micros, interval: Micros) -> Operati
             Some(head) => Operation::Take(Take { ticket: head.ticket, ..plain }),
             None => Operation::Look,
         },
+        What::Join => Operation::Take(Take { only_join: true, ..plain }),
         What::TakeWithBounds => {
             let bounds = Bounds { max_wait: Some(step.number), max_line: Some(step.owner) };
             Operation::Take(Take { bounds, ..plain })

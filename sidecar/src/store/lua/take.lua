@@ -1,8 +1,10 @@
 -- ARGV: 6 ticket, 7 owner, 8 since or empty, 9 seen revision or empty, 10 its age,
 --       11 the replication id whose history the caller vouches for,
---       12 and 13 the longest wait (us) and line of a new ticket, or empty
+--       12 and 13 the longest wait (us) and line of a new ticket, or empty,
+--       14 '1': asks for its place, and for no turn that it has not had yet
 local ticket, owner, since = ARGV[6], ARGV[7], tonumber(ARGV[8])
 local seen, age = tonumber(ARGV[9]), tonumber(ARGV[10])
+local only_join = ARGV[14] == '1'
 
 local first = call('ZRANGE', KEYS[2], 0, 1, 'WITHSCORES')
 local head, head_since = first[1] or false, tonumber(first[2])
@@ -60,7 +62,7 @@ end
 
 local leads = not head or head == ticket
   or (not known and (score < head_since or (score == head_since and ticket < head)))
-if leads and now + lookahead >= opens_at(bound) and vouched() then
+if leads and now + lookahead >= opens_at(bound) and not only_join and vouched() then
   if known then quit_line(ticket) end
   granted_at = math.max(now, opens_at(bound))
   answered_at, before, last_ticket = 0, bound or 0, ticket
@@ -82,7 +84,7 @@ if not known then
   end
 end
 -- Whoever waits leaves a state behind, so that its loss can be noticed.
-if not stored and revision == 0 then change() end
+if revision == 0 then change() end
 call('HSET', KEYS[3], ticket, owner)
 if not known then
   -- All three keys outlive the wait of the last in the line.

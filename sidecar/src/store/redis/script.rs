@@ -90,7 +90,7 @@ impl Scripts {
         if let Operation::Take(take) = operation {
             let most = take.bounds.max_line.map(|line| i64::try_from(line).unwrap_or(i64::MAX));
             arguments.push(vouched.unwrap_or_default().into_bytes());
-            arguments.extend([optional(take.bounds.max_wait), optional(most)]);
+            arguments.extend([optional(take.bounds.max_wait), optional(most), number(take.only_join.into())]);
         }
         Call { source, keys: keys::of(lane), arguments }
     }

@@ -80,8 +80,8 @@ impl Tenure {
         self.0.lock().as_ref().map_or(hold, |known| hold.saturating_sub(known.age(now)))
     }
 
-    /// The id, and the ages worth asking for: what lanes hold for, and all that are longer. `None`: somebody
-    /// asked a moment ago.
+    /// The id, and the ages worth asking for: what lanes hold for, and all that are longer. `None`: nothing
+    /// is left to ask, or somebody asked a moment ago.
     pub fn wanted(&self, now: Instant) -> Option<(String, Vec<Duration>)> {
         let mut known = self.0.lock();
         let lately = |asked: &Instant| now.saturating_duration_since(*asked) < ASK_SPACING;
@@ -89,8 +89,9 @@ impl Tenure {
         known.asked = Some(now);
         let age = known.age(now);
         let marked = MARKED.map(|power| Duration::from_millis(1 << power));
-        let ages = known.awaited.iter().copied().chain(marked).filter(|marked| *marked > age).collect();
-        Some((known.replid.clone(), ages))
+        let ages: Vec<_> = known.awaited.iter().copied().chain(marked).filter(|marked| *marked > age).collect();
+        // Older than any marker can tell: there is nothing to ask.
+        (!ages.is_empty()).then(|| (known.replid.clone(), ages))
     }
 
     /// The markers to load now: of each span that is over, and the longest.
@@ -148,6 +149,14 @@ mod tests {
         assert!(!tenure.is_older("b", HOLD, t), "another node's marker");
         assert!(tenure.is_older("a", HOLD, t));
         assert_eq!(tenure.vouch(HOLD, t).as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn of_a_node_that_is_old_enough_nothing_is_asked() {
+        let (tenure, t) = (Tenure::default(), Instant::now());
+        tenure.meet("a", Some(HOLD), t);
+        tenure.is_older("a", Tenure::longest(), t);
+        assert!(tenure.is_awaited() && tenure.wanted(t).is_none());
     }
 
     #[test]
