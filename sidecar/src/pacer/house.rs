@@ -14,6 +14,9 @@ use crate::policy::{LaneKey, Rules};
 /// A ticket whose call broke, or that was told to ask again, is kept for this long.
 const DETACHED_FOR: Duration = Duration::from_secs(3);
 
+/// A table of this size is worth shrinking once it is nearly empty.
+const ROOMY: usize = 10_000;
+
 #[derive(Debug, Default)]
 pub(super) struct House(Mutex<Rooms>);
 
@@ -171,6 +174,11 @@ impl House {
     pub fn sweep(&self, now: Instant, rules: impl Fn(&LaneKey) -> Option<Rules>) -> Vec<(LaneKey, Ticket)> {
         let mut rooms = self.0.lock();
         rooms.lanes.retain(|key, lane| rules(key).is_some_and(|rules| !lane.is_spent(now, rules.pace)));
+        // After a crowd the tables give their room back.
+        if rooms.lanes.capacity() > ROOMY && rooms.lanes.len() < rooms.lanes.capacity() / 8 {
+            rooms.lanes.shrink_to_fit();
+            rooms.seats.shrink_to_fit();
+        }
         let overdue = rooms.detached.extract_if(|_, (_, until)| *until <= now);
         overdue.map(|(ticket, (key, _))| (key, ticket)).collect()
     }

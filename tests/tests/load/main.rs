@@ -177,8 +177,9 @@ async fn case_32_one_shot_clients_leave_nothing_behind() {
         memory.push(sidecar.process.memory() / 1024);
     }
     eprintln!("kilobytes after each {ONE_SHOTS} one-shot clients: {memory:?}");
-    // The first rounds warm the allocator up; what leaked would go on growing.
-    assert!(memory[2] < memory[1] + memory[1] / 20, "{memory:?}");
+    // Tables and the allocator keep some room; forty bytes that each client left behind would show.
+    let grown = memory[2].saturating_sub(memory[0]) * 1024;
+    assert!(grown < 2 * ONE_SHOTS * 40, "{memory:?}");
 }
 
 async fn one_shots(sidecar: &Sidecar, round: u64) {
