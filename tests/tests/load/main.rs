@@ -177,9 +177,9 @@ async fn case_32_one_shot_clients_leave_nothing_behind() {
         memory.push(sidecar.process.memory() / 1024);
     }
     eprintln!("kilobytes after each {ONE_SHOTS} one-shot clients: {memory:?}");
-    // Tables and the allocator keep some room; forty bytes that each client left behind would show.
-    let grown = memory[2].saturating_sub(memory[0]) * 1024;
-    assert!(grown < 2 * ONE_SHOTS * 40, "{memory:?}");
+    // The allocator takes room in steps; what each client left behind would be added in every round.
+    let least = memory.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) * 1024).min().expect("rounds");
+    assert!(least < ONE_SHOTS * 10, "{memory:?}");
 }
 
 async fn one_shots(sidecar: &Sidecar, round: u64) {
