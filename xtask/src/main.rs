@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::shell::{cargo, run, say};
+use crate::shell::{Beside, cargo, run, say};
 
 /// What can be done here
 #[derive(Debug, Parser)]
@@ -96,13 +96,17 @@ fn test(arguments: &[String]) -> Result<()> {
     tidy::check()?;
     let mut parts = parts::all(Profile::Dev, true)?;
     parts.push(("TURNSTONE_CLOCK_LIBRARY", parts::clock()?));
-    say("testing: pure parts first, then scenarios on real processes");
     let mut command = cargo(&["test", "--workspace"]);
-    command.envs(parts);
+    command.envs(parts.clone());
     if !arguments.is_empty() {
         command.arg("--").args(arguments);
+        return run(&mut command);
     }
+    run(cargo(&["test", "--workspace", "--no-run"]).envs(parts.clone()))?;
+    say("testing: pure parts first, then scenarios on real processes; beside them a line of 65 waits its 320 s");
+    let patience = Beside::start(cargo(&["test", "--package", "turnstone-tests", "--test", "patience"]).envs(parts))?;
     run(&mut command)?;
+    patience.end()?;
     say("every test passed");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Running other programs.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -28,6 +28,27 @@ pub fn run(command: &mut Command) -> Result<()> {
         bail!("{} failed: {status}", command.get_program().display());
     }
     Ok(())
+}
+
+/// A program that runs beside others; what it says is shown at its end.
+pub struct Beside(Child);
+
+impl Beside {
+    pub fn start(command: &mut Command) -> Result<Self> {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().map(Self).with_context(|| format!("cannot start {command:?}"))
+    }
+
+    /// Waits for its end; an error if it failed.
+    pub fn end(self) -> Result<()> {
+        let output = self.0.wait_with_output()?;
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+        print!("{}", String::from_utf8_lossy(&output.stdout));
+        if !output.status.success() {
+            bail!("what ran beside failed: {}", output.status);
+        }
+        Ok(())
+    }
 }
 
 /// Whether a program can be run and succeeds; what it says is not shown.
