@@ -2,8 +2,8 @@
 
 use crate::line::Line;
 use crate::types::{
-    EVICT_SLICE, Evidence, Grant, LOOKAHEAD, Look, Micros, Operation, Outcome, Owner, Pace, Refused, Revision, Take,
-    Ticket, Verdict, Waiting,
+    EVICT_SLICE, Evidence, Grant, LOOKAHEAD, Look, Micros, NEW_FOR, Operation, Outcome, Owner, Pace, Refused, Revision,
+    Take, Ticket, Verdict, Waiting,
 };
 
 /// The last grant, as far as it is known.
@@ -107,9 +107,11 @@ impl Lane {
         let in_line = self.line.len();
         let since = take.since.unwrap_or_else(|| self.arrival(now));
         let since = self.line.join(take.ticket, take.owner, since);
+        let is_new = self.line.len() > in_line;
+        let only_join = take.only_join || (is_new && now - since > NEW_FOR);
         let leads = self.line.head().is_some_and(|head| head.ticket == take.ticket);
         let opens_at = self.opens_at(bound, now, pace);
-        if leads && !take.only_join && now + LOOKAHEAD >= opens_at {
+        if leads && !only_join && now + LOOKAHEAD >= opens_at {
             let granted_at = now.max(opens_at);
             self.grant(take.ticket, granted_at, bound, now);
             let grant = Grant { start_in: granted_at - now, again: false };
@@ -117,7 +119,6 @@ impl Lane {
         }
         let ahead = self.line.ahead(take.ticket, since);
         let wait = (opens_at - now).max(0) + i64::try_from(ahead).unwrap_or(i64::MAX).saturating_mul(pace.interval);
-        let is_new = self.line.len() > in_line;
         let verdict = if is_new && take.bounds.exceeded(wait, in_line) {
             self.line.remove(take.ticket);
             Verdict::Refused(Refused { wait, ahead })

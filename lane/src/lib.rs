@@ -10,6 +10,6 @@ mod types;
 
 pub use lane::{Lane, Last};
 pub use types::{
-    Bounds, EVICT_SLICE, Evidence, Grant, Head, LOOKAHEAD, Look, Micros, Operation, Outcome, Owner, Pace, Refused,
-    Revision, Take, Ticket, Verdict, Waiting,
+    Bounds, EVICT_SLICE, Evidence, Grant, Head, LOOKAHEAD, Look, Micros, NEW_FOR, Operation, Outcome, Owner, Pace,
+    Refused, Revision, Take, Ticket, Verdict, Waiting,
 };

@@ -12,6 +12,10 @@ pub type Micros = i64;
 /// when the lane opens.
 pub const LOOKAHEAD: Micros = 10_000;
 
+/// A ticket without a place that arrived longer ago than this has waited somewhere, as others may have
+/// who come after it: it takes its place first.
+pub const NEW_FOR: Micros = 1_000_000;
+
 /// So many tickets are looked at in one slice of an eviction: it must not block a store for long.
 pub const EVICT_SLICE: u64 = 1000;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use turnstone_lane::{
-    Bounds, LOOKAHEAD, Lane, Micros, Operation, Outcome, Owner, Pace, Refused, Take, Ticket, Verdict,
+    Bounds, LOOKAHEAD, Lane, Micros, NEW_FOR, Operation, Outcome, Owner, Pace, Refused, Take, Ticket, Verdict,
 };
 
 const START: Micros = 1_700_000_000_000_000;
@@ -213,6 +213,19 @@ fn a_waiter_that_comes_back_gets_its_old_place() {
     lane.apply(back(2, START - 50), START + 20, PACE);
     lane.apply(back(1, START - 60), START + 30, PACE);
     assert_eq!(lane.look(START + 40, PACE).head.unwrap().ticket, ticket(1));
+}
+
+#[test]
+fn who_waited_somewhere_takes_its_place_before_any_turn() {
+    let mut lane = Lane::default();
+    let arrived = |n, since| Operation::Take(Take { since: Some(since), ..Take::new(ticket(n), Owner(1)) });
+    // A store that stood still hears the later one first.
+    let later = arrived(2, START - NEW_FOR - 1);
+    assert!(start_in(lane.apply(later, START, PACE)).is_none());
+    let first = arrived(1, START - NEW_FOR - 300_000);
+    assert!(start_in(lane.apply(first, START, PACE)).is_none());
+    assert!(start_in(lane.apply(later, START + 1, PACE)).is_none(), "not before the first");
+    assert!(start_in(lane.apply(first, START + 2, PACE)).is_some());
 }
 
 #[test]

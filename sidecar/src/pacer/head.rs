@@ -86,7 +86,7 @@ impl Pacer {
         if let Some(rules) = self.rules(lane) {
             self.house.learn(lane, &look, Instant::now(), rules.pace);
             if *opens_in < 0 {
-                self.house.must_ask(wake.ticket);
+                self.house.must_go(wake.ticket);
             }
             self.rouse(lane, wake.ticket);
         }

@@ -4,18 +4,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
-use turnstone_lane::{Bounds, Micros, Operation, Outcome, Refused, Take, Ticket, Verdict, Waiting};
+use turnstone_lane::{Bounds, Micros, NEW_FOR, Operation, Outcome, Refused, Take, Ticket, Verdict, Waiting};
 
 use super::Pacer;
 use super::release::Release;
-use super::seat::{Fate, Seat};
-use crate::policy::{LaneKey, span};
+use super::seat::{Fate, Order, Seat};
+use crate::policy::{LaneKey, micros, span};
 use crate::store::StoreError;
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_millis(800);
-/// A request that is older when its filter asks has waited somewhere: in an outage, perhaps.
-const NEW_FOR: Duration = Duration::from_secs(1);
 /// Between two questions of one ticket: a clock that disagrees must not make it spin.
 const ASK_SPACING: Duration = Duration::from_millis(1);
 
@@ -53,6 +51,9 @@ struct Place {
     eta: Duration,
 }
 
+/// The wait of a call is over, or its seat is.
+struct Over;
+
 /// The seat of a call; gives it up when the call ends, however that is.
 pub(super) struct Seated<'a> {
     pacer: &'a Pacer,
@@ -88,7 +89,7 @@ impl Pacer {
         let mut failures = 0;
         let mut asked = false;
         // Whoever has waited somewhere, in an outage perhaps, first takes its place, then goes over the ramp.
-        let mut only_join = call.age > NEW_FOR || call.since.is_some();
+        let mut only_join = micros(call.age) > NEW_FOR || call.since.is_some();
         loop {
             if self.is_draining() || seated.seat.fate() == Some(Fate::Released) {
                 return place.ask_again();
@@ -114,8 +115,14 @@ impl Pacer {
                 Ok(Verdict::Waiting(waiting)) => {
                     failures = 0;
                     place = self.sit(call, waiting, &answer, seated);
-                    if self.wait(call, place.ahead, sent, deadline, &seated.seat).await.is_err() {
-                        return place.ask_again();
+                    match self.wait(call, place.ahead, sent, deadline, &seated.seat).await {
+                        Ok(None) => {}
+                        // Who is waited for passes by the ramp.
+                        Ok(Some(order)) => {
+                            only_join = order == Order::Join;
+                            continue;
+                        }
+                        Err(Over) => return place.ask_again(),
                     }
                 }
                 Ok(Verdict::Changed | Verdict::Unchanged | Verdict::Evicted { .. }) | Err(_) => {
@@ -177,23 +184,33 @@ impl Pacer {
         Place { since: Some(waiting.since), ahead: waiting.ahead, eta }
     }
 
-    /// Sleeps until this ticket should ask; an error: the wait is over, or the seat is.
-    async fn wait(&self, call: &Call, ahead: u64, asked: Instant, deadline: Instant, seat: &Seat) -> Result<(), ()> {
+    /// Sleeps until this ticket should ask, by itself or because it was told to.
+    async fn wait(
+        &self,
+        call: &Call,
+        ahead: u64,
+        asked: Instant,
+        deadline: Instant,
+        seat: &Seat,
+    ) -> Result<Option<Order>, Over> {
         loop {
             match seat.fate() {
-                Some(Fate::Left) => return Ok(()),
-                Some(Fate::Released) => return Err(()),
+                Some(Fate::Left) => return Ok(None),
+                Some(Fate::Released) => return Err(Over),
                 None => {}
             }
             let now = Instant::now();
             if now >= deadline {
-                return Err(());
+                return Err(Over);
+            }
+            if let Some(order) = seat.take_order() {
+                return Ok(Some(order));
             }
             let pace = self.rules_or_hold(&call.lane).pace;
             let ask_at = self.house.ask_at(&call.lane, call.ticket, ahead, now, pace);
             let ask_at = ask_at.map(|at| at.max(asked + ASK_SPACING));
-            if seat.takes_order() || ask_at.is_some_and(|at| at <= now) {
-                return Ok(());
+            if ask_at.is_some_and(|at| at <= now) {
+                return Ok(None);
             }
             let until = ask_at.map_or(deadline, |at| at.min(deadline));
             tokio::select! {

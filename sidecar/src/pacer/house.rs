@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use turnstone_lane::{Evidence, Look, Micros, Pace, Ticket};
 
 use super::local::{Complaint, LocalLane};
-use super::seat::{Fate, Seat};
+use super::seat::{Fate, Order, Seat};
 use crate::policy::{LaneKey, Rules};
 
 /// A ticket whose call broke, or that was told to ask again, is kept for this long.
@@ -88,10 +88,10 @@ impl House {
         self.0.lock().lanes.get_mut(key)?.complain(look, me, now)
     }
 
-    /// The holder of a ticket asks now, whatever else it waits for.
-    pub fn must_ask(&self, ticket: Ticket) {
+    /// Others wait for this ticket to go: its holder asks now, whatever else it waits for.
+    pub fn must_go(&self, ticket: Ticket) {
         if let Some(seat) = self.0.lock().seats.get(&ticket) {
-            seat.must_ask();
+            seat.order(Order::Go);
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use turnstone_lane::{Evidence, Head, LOOKAHEAD, Look, Micros, Owner, Pace, Revision, Ticket};
 
-use super::seat::Seat;
+use super::seat::{Order, Seat};
 use crate::policy::{micros, span};
 
 /// Asking this long before the lane opens lets the store grant early, and the hold end on time.
@@ -104,14 +104,14 @@ impl LocalLane {
         let lately = self.asked_all.is_some_and(|at| now.saturating_duration_since(at) < PATIENCE);
         if lost && !lately {
             self.asked_all = Some(now);
-            self.seats.iter().for_each(|(_, seat)| seat.must_ask());
+            self.seats.iter().for_each(|(_, seat)| seat.order(Order::Join));
         }
     }
 
     /// The first here asks at once, to stand in the line if the store forgot it.
     pub fn ask_first(&self) {
         if let Some((_, first)) = self.seats.front() {
-            first.must_ask();
+            first.order(Order::Join);
         }
     }
 

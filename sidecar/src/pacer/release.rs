@@ -90,7 +90,7 @@ impl Pacer {
         }
         self.metrics.ramped();
         // Another sidecar that waits behind this one asks where it is: it must not be taken for dead.
-        while Instant::now() < slot && seat.fate().is_none() && !seat.takes_order() {
+        while Instant::now() < slot && seat.fate().is_none() && !seat.must_go() {
             tokio::select! {
                 () = sleep_until(slot.into()) => {}
                 () = seat.roused() => {}

@@ -1,6 +1,6 @@
 //! Where one held call sits, and how others reach it.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use tokio::sync::Notify;
 use turnstone_lane::Ticket;
@@ -10,8 +10,18 @@ use turnstone_lane::Ticket;
 pub(super) struct Seat {
     pub ticket: Ticket,
     fate: AtomicU8,
-    must_ask: AtomicBool,
+    order: AtomicU8,
     signal: Notify,
+}
+
+/// Why a holder asks now, whenever its turn may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Order {
+    /// Its place may be lost: it asks for its place, and for its turn when that comes.
+    Join = 1,
+    /// Others wait for it to go.
+    Go = 2,
 }
 
 /// Why a call ends before its turn.
@@ -26,7 +36,7 @@ pub(super) enum Fate {
 
 impl Seat {
     pub fn new(ticket: Ticket) -> Self {
-        Self { ticket, fate: AtomicU8::new(0), must_ask: AtomicBool::new(false), signal: Notify::new() }
+        Self { ticket, fate: AtomicU8::new(0), order: AtomicU8::new(0), signal: Notify::new() }
     }
 
     pub fn fate(&self) -> Option<Fate> {
@@ -42,15 +52,24 @@ impl Seat {
         self.rouse();
     }
 
-    /// Its place may be lost: the holder asks now, whenever its turn may be.
-    pub fn must_ask(&self) {
-        self.must_ask.store(true, Ordering::Release);
+    /// The weightier of two orders counts.
+    pub fn order(&self, order: Order) {
+        self.order.fetch_max(order as u8, Ordering::AcqRel);
         self.rouse();
     }
 
-    /// Whether it must ask; answers yes only once.
-    pub fn takes_order(&self) -> bool {
-        self.must_ask.swap(false, Ordering::AcqRel)
+    /// What it was told; says it only once.
+    pub fn take_order(&self) -> Option<Order> {
+        match self.order.swap(0, Ordering::AcqRel) {
+            0 => None,
+            1 => Some(Order::Join),
+            _ => Some(Order::Go),
+        }
+    }
+
+    /// Others wait for it to go.
+    pub fn must_go(&self) -> bool {
+        self.order.load(Ordering::Acquire) == Order::Go as u8
     }
 
     /// Makes the holder look again at what it should do.

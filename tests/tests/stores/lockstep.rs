@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use turnstone::policy::LaneKey;
 use turnstone::store::RedisStore;
-use turnstone_lane::{Bounds, Evidence, LOOKAHEAD, Lane, Micros, Operation, Owner, Revision, Take};
+use turnstone_lane::{Bounds, Evidence, LOOKAHEAD, Lane, Micros, NEW_FOR, Operation, Owner, Revision, Take};
 use turnstone_tests::redis::Redis;
 
 use crate::{key, rules, ticket, trusted};
@@ -30,6 +30,8 @@ enum What {
     Take,
     /// Few places, so that some tickets share one.
     TakeAtOldPlace,
+    /// At the last microsecond at which an arrival is new, or one before.
+    TakeLate,
     TakeWithEvidence,
     TakeWithNewerEvidence,
     /// The head asks at the first microsecond at which it may be granted, or one before.
@@ -48,7 +50,7 @@ enum What {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     use What::*;
     let what = prop_oneof![
-        6 => Just(Take), 2 => Just(TakeAtOldPlace), 2 => Just(TakeWithEvidence), 1 => Just(TakeWithNewerEvidence), 3 => Just(TakeWithBounds), 3 => Just(Join),
+        6 => Just(Take), 2 => Just(TakeAtOldPlace), 2 => Just(TakeLate), 2 => Just(TakeWithEvidence), 1 => Just(TakeWithNewerEvidence), 3 => Just(TakeWithBounds), 3 => Just(Join),
         6 => Just(HeadOnTime), 4 => Just(Answered), 2 => Just(Leave), 2 => Just(LeaveUnsent), 1 => Just(Evict),
         1 => Just(Pause), 1 => Just(Resume), 1 => Just(Look),
     ];
@@ -66,6 +68,10 @@ fn operation(step: &Step, lane: &Lane, now: Micros, interval: Micros) -> Operati
     match step.what {
         What::Take => Operation::Take(plain),
         What::TakeAtOldPlace => Operation::Take(Take { since: Some(START - step.number % 3), ..plain }),
+        What::TakeLate => {
+            let since = Some(now - NEW_FOR - (step.number & 1));
+            Operation::Take(Take { since, ..plain })
+        }
         What::TakeWithEvidence => Operation::Take(Take { evidence: seen(look.revision), ..plain }),
         What::TakeWithNewerEvidence => Operation::Take(Take { evidence: seen(look.revision + step.number), ..plain }),
         What::HeadOnTime => match look.head {

@@ -69,7 +69,7 @@ fn when_the_line_is_shorter_than_it_must_be_all_ask_again_once_a_second() {
     for (since, seat) in (1..).zip(&seats) {
         lane.seat(since, seat);
     }
-    let orders = || seats.iter().filter(|seat| seat.takes_order()).count();
+    let orders = || seats.iter().filter(|seat| seat.take_order().is_some()).count();
     lane.mend(&Look { waiting: 3, ..look(7, 0, None) }, t);
     assert_eq!(orders(), 0);
     lane.mend(&Look { waiting: 2, ..look(7, 0, None) }, t);

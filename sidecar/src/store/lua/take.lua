@@ -1,7 +1,8 @@
 -- ARGV: 6 ticket, 7 owner, 8 since or empty, 9 seen revision or empty, 10 its age,
 --       11 the replication id whose history the caller vouches for,
 --       12 and 13 the longest wait (us) and line of a new ticket, or empty,
---       14 '1': asks for its place, and for no turn that it has not had yet
+--       14 '1': asks for its place, and for no turn that it has not had yet,
+--       15 so does whoever arrived longer ago than this (us) and has no place
 local ticket, owner, since = ARGV[6], ARGV[7], tonumber(ARGV[8])
 local seen, age = tonumber(ARGV[9]), tonumber(ARGV[10])
 local only_join = ARGV[14] == '1'
@@ -58,6 +59,7 @@ if not known then
     score = math.max(now, newest + 1)
   end
   score = score or now
+  only_join = only_join or now - score > tonumber(ARGV[15])
 end
 
 local leads = not head or head == ticket

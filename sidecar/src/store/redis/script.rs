@@ -1,7 +1,7 @@
 //! The operations as scripts, and their arguments.
 
 use redis::{Cmd, Script};
-use turnstone_lane::{EVICT_SLICE, LOOKAHEAD, Micros, Operation};
+use turnstone_lane::{EVICT_SLICE, LOOKAHEAD, Micros, NEW_FOR, Operation};
 
 use super::keys;
 use crate::policy::{LaneKey, Rules};
@@ -90,7 +90,8 @@ impl Scripts {
         if let Operation::Take(take) = operation {
             let most = take.bounds.max_line.map(|line| i64::try_from(line).unwrap_or(i64::MAX));
             arguments.push(vouched.unwrap_or_default().into_bytes());
-            arguments.extend([optional(take.bounds.max_wait), optional(most), number(take.only_join.into())]);
+            arguments.extend([optional(take.bounds.max_wait), optional(most)]);
+            arguments.extend([number(take.only_join.into()), number(NEW_FOR)]);
         }
         Call { source, keys: keys::of(lane), arguments }
     }
