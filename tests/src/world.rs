@@ -206,14 +206,18 @@ impl World {
         let mut calls = Vec::new();
         for n in numbers {
             let penguin = usize::try_from(n).expect("small") % self.penguins.len();
-            let before = self.in_the_line().await;
-            calls.push(self.send(penguin, client, n));
-            until("the request stands in the line", Duration::from_secs(10), async || {
-                self.in_the_line().await > before
-            })
-            .await;
+            calls.push(self.send_and_stand(penguin, client, n).await);
         }
         calls
+    }
+
+    /// Sends through one penguin, and returns once the store knows of the request.
+    pub async fn send_and_stand(&self, penguin: usize, client: &str, n: u64) -> JoinHandle<Reply> {
+        let before = self.in_the_line().await;
+        let call = self.send(penguin, client, n);
+        let stands = async || self.in_the_line().await > before;
+        until("the request stands in the line", Duration::from_secs(10), stands).await;
+        call
     }
 
     /// Requests that reached a sidecar or went through so far.

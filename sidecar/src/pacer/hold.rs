@@ -85,7 +85,7 @@ impl Pacer {
 
     async fn hold_seated(self: &Arc<Self>, call: &Call, begun: Instant, seated: &mut Seated<'_>) -> Held {
         let deadline = begun + call.wait;
-        let mut place = Place { since: call.since.or_else(|| self.arrival(call.age)), ..Place::default() };
+        let mut place = Place { since: call.since, ..Place::default() };
         let mut failures = 0;
         let mut asked = false;
         // Whoever has waited somewhere, in an outage perhaps, first takes its place, then goes over the ramp.
@@ -94,7 +94,8 @@ impl Pacer {
             if self.is_draining() || seated.seat.fate() == Some(Fate::Released) {
                 return place.ask_again();
             }
-            let (sent, answer) = self.take(call, place.since, std::mem::take(&mut only_join)).await;
+            let since = place.since.or_else(|| self.arrival(call.age + begun.elapsed()));
+            let (sent, answer) = self.take(call, since, std::mem::take(&mut only_join)).await;
             if answer.is_ok() && !std::mem::replace(&mut asked, true) {
                 self.metrics.asked(&call.lane);
             }

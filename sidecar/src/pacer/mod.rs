@@ -28,6 +28,8 @@ use crate::policy::{LaneKey, Policies, Rules, micros};
 use crate::store::{Store, StoreError};
 
 const MOST_TAKES: usize = 256;
+/// Requests that arrive at two sidecars so close to each other have no order.
+const EXACT: Duration = Duration::from_micros(500);
 /// A leave is worth some tries; after that the ticket is found by its absence.
 const LEAVE_TRIES: u32 = 8;
 
@@ -132,7 +134,7 @@ impl Pacer {
     pub async fn pause(self: &Arc<Self>, key: &LaneKey, time: Duration) -> Result<Look, StoreError> {
         self.operate(key, Operation::Look).await?;
         let operation = match self.store.clock_at(Instant::now()) {
-            Some(now) if !time.is_zero() => Operation::Pause { until: now + micros(time) },
+            Some(now) if !time.is_zero() => Operation::Pause { until: now.time + micros(time) },
             _ => Operation::Resume,
         };
         self.operate(key, operation).await.map(|outcome| outcome.look)
@@ -215,8 +217,10 @@ impl Pacer {
         self.metrics.held(self.held());
     }
 
+    /// When a request arrived that first asked `age` ago, on the store's clock. `None`: the store itself
+    /// says so better, as the request is new and its clock not well known here.
     fn arrival(&self, age: Duration) -> Option<Micros> {
-        let now = Instant::now();
-        self.store.clock_at(now).map(|reading| reading - micros(age))
+        let reading = self.store.clock_at(Instant::now())?;
+        (reading.error <= age.max(EXACT)).then(|| reading.time - micros(age))
     }
 }

@@ -19,6 +19,14 @@ pub struct StoreClock {
     step: Option<(Instant, Micros)>,
 }
 
+/// What another clock showed at some instant of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    pub time: Micros,
+    /// It may have shown so much more or less.
+    pub error: Duration,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     /// Our instant, half way between call and reply.
@@ -48,8 +56,8 @@ impl StoreClock {
         recent.map_or(Duration::ZERO, |(_, step)| span(step))
     }
 
-    pub fn at(&self, instant: Instant) -> Option<Micros> {
-        self.best.map(|best| best.read(instant))
+    pub fn at(&self, instant: Instant) -> Option<Reading> {
+        self.best.map(|best| Reading { time: best.read(instant), error: best.round_trip / 2 })
     }
 }
 
@@ -85,8 +93,8 @@ mod tests {
         assert_eq!(clock.at(t), None);
         clock.learn(t, t + 2 * MS, 1_000_000);
         clock.learn(t + 10 * MS, t + 30 * MS, 1_012_000);
-        assert_eq!(clock.at(t + 11 * MS), Some(1_010_000));
-        assert_eq!(clock.at(t), Some(999_000));
+        assert_eq!(clock.at(t + 11 * MS), Some(Reading { time: 1_010_000, error: MS }));
+        assert_eq!(clock.at(t).map(|reading| reading.time), Some(999_000));
     }
 
     #[test]
@@ -108,6 +116,6 @@ mod tests {
         let (mut clock, t) = (StoreClock::default(), Instant::now());
         clock.learn(t, t + 2 * MS, 1_000_000);
         clock.learn(t + 10 * MS, t + 14 * MS, 9_000_000);
-        assert_eq!(clock.at(t + 12 * MS), Some(9_000_000));
+        assert_eq!(clock.at(t + 12 * MS), Some(Reading { time: 9_000_000, error: 2 * MS }));
     }
 }

@@ -7,7 +7,7 @@ use futures_util::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use turnstone_lane::{Lane, Micros, Operation, Outcome, Owner};
 
-use super::{Store, StoreError, Wake};
+use super::{Reading, Store, StoreError, Wake};
 use crate::policy::{LaneKey, Rules, micros};
 
 /// It cannot know what a former process granted: each lane counts as granted when this one began.
@@ -77,8 +77,8 @@ impl Store for MemoryStore {
         Box::pin(ready(Ok(())))
     }
 
-    fn clock_at(&self, instant: Instant) -> Option<Micros> {
-        Some(self.read(instant))
+    fn clock_at(&self, instant: Instant) -> Option<Reading> {
+        Some(Reading { time: self.read(instant), error: Duration::ZERO })
     }
 
     fn wake(&self, _owner: Owner, _wake: Wake) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use turnstone_lane::{Micros, Operation, Outcome, Owner, Revision, Ticket};
 
-pub use clock::StoreClock;
+pub use clock::{Reading, StoreClock};
 pub use memory::MemoryStore;
 pub use redis::RedisStore;
 
@@ -33,7 +33,7 @@ pub trait Store: Send + Sync + 'static {
     fn vouch(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// The store's clock at `instant`, as well as it is known here.
-    fn clock_at(&self, instant: Instant) -> Option<Micros>;
+    fn clock_at(&self, instant: Instant) -> Option<Reading>;
 
     /// By how much the store's clock was put forward in the time before now.
     fn stepped_within(&self, _time: Duration) -> Duration {

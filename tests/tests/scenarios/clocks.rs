@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use turnstone_tests::cable::Cable;
 use turnstone_tests::clock::FakeClock;
 use turnstone_tests::redis::Redis;
 use turnstone_tests::world::{Plan, World, assert_all_ok};
@@ -82,4 +83,19 @@ async fn a_step_forward_that_a_sidecar_noticed_shortens_no_gap_that_it_did_not_s
         assert_all_ok(calls).await;
     }
     world.lanes().assert_gaps(INTERVAL);
+}
+
+#[tokio::test]
+async fn a_sidecar_far_from_redis_keeps_the_order_with_one_that_is_near() {
+    let mut world = Plan::every(ms(400)).start().await;
+    let cable = Cable::to(([127, 0, 0, 1], world.redis().port()).into()).await;
+    // Its picture of Redis' clock is off by half of this.
+    cable.delay_replies(ms(100));
+    world.store = format!("redis://{}", cable.address());
+    let far = world.penguin().await;
+    world.penguins.push(far);
+    assert_all_ok(world.send_in_order("a", 0..10).await).await;
+    let lanes = world.lanes();
+    lanes.assert_gaps(ms(400));
+    assert_eq!(lanes.order("a"), (0..10).collect::<Vec<_>>());
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use turnstone_tests::until;
-use turnstone_tests::world::{Penguin, Plan, assert_all_ok};
+use turnstone_tests::world::{Plan, assert_all_ok};
 
 use crate::{LATE, ms};
 
@@ -13,9 +13,7 @@ async fn case_22_kill_the_sidecar_that_holds_4_and_5_of_6() {
     let mut world = Plan::every(ms(1500)).penguins(2).start().await;
     let mut calls = world.send_in_order("a", 1..2).await;
     for (n, penguin) in [(2, 1), (3, 1), (4, 0), (5, 0), (6, 1)] {
-        calls.push(world.send(penguin, "a", n));
-        let waiting = n - 1;
-        world.until_held(waiting).await;
+        calls.push(world.send_and_stand(penguin, "a", n).await);
     }
     world.penguins[0].sidecar.restart().await;
     assert_all_ok(calls).await;
@@ -103,15 +101,11 @@ async fn case_23_kill_sidecar_and_envoy_that_hold_4_and_5_of_6() {
     let mut world = Plan::every(ms(2000)).penguins(2).start().await;
     let mut calls = world.send_in_order("a", 1..2).await;
     for (n, penguin) in [(2, 1), (3, 1), (4, 0), (5, 0), (6, 1)] {
+        let call = world.send_and_stand(penguin, "a", n).await;
+        // The other callers die with their Envoy.
         if penguin == 1 {
-            calls.push(world.send(penguin, "a", n));
-        } else {
-            let Penguin { client, .. } = &world.penguins[penguin];
-            let body = serde_json::json!({ "clientId": "a", "n": n }).to_string();
-            // Its caller dies with its Envoy.
-            tokio::spawn(client.post(world.penguins[penguin].url()).body(body).send());
+            calls.push(call);
         }
-        world.until_held(n - 1).await;
     }
     drop(world.penguins.remove(0));
     assert_all_ok(calls).await;

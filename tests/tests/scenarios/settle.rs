@@ -61,10 +61,8 @@ async fn whoever_dies_or_leaves_in_flight_costs_one_settle() {
     // Its caller goes away while raven thinks; then the whole penguin that holds the next one dies.
     let gone = world.send(1, "a", 0);
     world.until_arrived(1, ms(5000)).await;
-    let calls = [world.send(0, "a", 1)];
-    world.until_held(1).await;
-    let last = world.send(1, "a", 2);
-    world.until_held(2).await;
+    let calls = [world.send_and_stand(0, "a", 1).await];
+    let last = world.send_and_stand(1, "a", 2).await;
     gone.abort();
     world.until_arrived(2, ms(5000)).await;
     drop(world.penguins.remove(0));

@@ -206,7 +206,7 @@ async fn a_paused_lane_grants_nothing_until_it_is_resumed(lane: &Lane<'_>) {
     let now = lane.store.clock_at(Instant::now());
     lane.look().await;
     let now = now.or(lane.store.clock_at(Instant::now())).expect("the clock is known after a reply");
-    lane.apply(Operation::Pause { until: now + 60_000_000 }).await;
+    lane.apply(Operation::Pause { until: now.time + 60_000_000 }).await;
     assert!(granted(lane.take(0).await).is_none());
     assert!(lane.look().await.opens_in > 50_000_000);
     lane.apply(Operation::Resume).await;

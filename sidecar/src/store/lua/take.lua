@@ -64,7 +64,7 @@ end
 
 local leads = not head or head == ticket
   or (not known and (score < head_since or (score == head_since and ticket < head)))
-if leads and now + lookahead >= opens_at(bound) and not only_join and vouched() then
+if leads and now + lookahead >= opens_at(bound) and vouched() and not only_join then
   if known then quit_line(ticket) end
   granted_at = math.max(now, opens_at(bound))
   answered_at, before, last_ticket = 0, bound or 0, ticket

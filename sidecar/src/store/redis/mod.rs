@@ -22,7 +22,7 @@ use self::reply::Reply;
 use self::script::Scripts;
 use self::source::Source;
 use self::tenure::{Tenure, marker};
-use super::{Hint, Store, StoreClock, StoreError, Wake};
+use super::{Hint, Reading, Store, StoreClock, StoreError, Wake};
 use crate::policy::{LaneKey, Rules, micros, span};
 
 pub use self::source::SENTINEL_FORM;
@@ -193,7 +193,7 @@ impl Store for RedisStore {
         })
     }
 
-    fn clock_at(&self, instant: Instant) -> Option<Micros> {
+    fn clock_at(&self, instant: Instant) -> Option<Reading> {
         self.clock.lock().at(instant)
     }
 
